@@ -15,13 +15,13 @@
 // A model that is ready to score.
 typedef struct nae_detector nae_detector;
 
-// What is known of an image.
+// The score of an image.
 typedef struct nae_score {
-  // The higher, the less normal.
+  // The energy; the higher, the less normal.
   float energy;
-  // Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+  // The fraction of normal images with at least this energy, in (0, 1]; NaN for a model without calibration.
   float p_value;
-  // An energy above it is an anomaly; NaN for a model without calibration.
+  // The threshold; a higher energy is an anomaly. NaN for a model without calibration.
   float threshold;
   // 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
   int32_t anomaly;
@@ -31,8 +31,8 @@ typedef struct nae_score {
 extern "C" {
 #endif // __cplusplus
 
-// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the usual one;
-// `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
+// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the default.
+// `false_positive_rate`, above 0 and below 1, selects the threshold; 0 selects the model's own. Free the detector with
 // `nae_detector_free`.
 //
 // # Safety
@@ -43,22 +43,22 @@ struct nae_detector *nae_detector_open(const char *path,
                                        char *error,
                                        size_t error_len);
 
-// Frees a detector; NULL is nothing to free.
+// Frees a detector; does nothing for NULL.
 //
 // # Safety
 // `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
 void nae_detector_free(struct nae_detector *detector);
 
-// Channels, height and width of the image the network takes; images of other sizes are resized. NULL for one that is
-// not wanted. Returns 1, or 0 where the detector is NULL.
+// Writes the channels, height and width of the network's input; images of other sizes are resized. Pass NULL for
+// values that are not needed. Returns 1, or 0 if the detector is NULL.
 //
 // # Safety
 // `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
 int32_t nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
-// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
-// height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
-// is no score.
+// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
+// contribution to the energy, height × width values of the network's input, row by row; it must be NULL for a model of
+// tiles. Returns 1, or 0 if there is no score.
 //
 // # Safety
 // `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
@@ -70,10 +70,10 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 char *error,
                                 size_t error_len);
 
-// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. The rest is as for `nae_detector_score_file`.
+// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. Otherwise as `nae_detector_score_file`.
 //
 // # Safety
-// `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.
+// `bytes` is valid for `length` bytes; otherwise as for `nae_detector_score_file`.
 int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    const uint8_t *bytes,
                                    size_t length,
@@ -82,12 +82,11 @@ int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    char *error,
                                    size_t error_len);
 
-// Scores pixels as a camera gives them: `height` rows of `width` pixels of `channels` bytes, 1 for grey or 3 for
-// RGB, row after row `stride` bytes apart. The rest is as for `nae_detector_score_file`.
+// Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
+// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Otherwise as `nae_detector_score_file`.
 //
 // # Safety
-// `pixels` is valid for (height - 1) × stride + width × channels bytes; the rest as for
-// `nae_detector_score_file`.
+// `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.
 int32_t nae_detector_score_pixels(const struct nae_detector *detector,
                                   const uint8_t *pixels,
                                   size_t width,
@@ -99,7 +98,7 @@ int32_t nae_detector_score_pixels(const struct nae_detector *detector,
                                   char *error,
                                   size_t error_len);
 
-// Version of the library: a text that is there as long as the library is.
+// Returns the version of the library, a text that is valid as long as the library is loaded.
 const char *nae_version(void);
 
 #ifdef __cplusplus

@@ -8,7 +8,6 @@
 //! and [`engine`] computes on the CPU.
 
 pub mod arch;
-pub mod broken_off;
 pub mod config;
 pub mod deploy;
 pub mod device;
@@ -18,6 +17,7 @@ pub mod eval;
 pub mod export;
 pub mod features;
 pub mod form;
+pub mod interrupted;
 pub mod methods;
 pub mod own;
 pub mod plan;

@@ -1,4 +1,4 @@
-//! Prepares a finished run from its folder: its data, divided as for the run. [`broken_off`](crate::broken_off) resumes
+//! Prepares a finished run from its folder: its data, divided as for the run. [`interrupted`](crate::interrupted) resumes
 //! an interrupted run.
 
 use std::path::{Path, PathBuf};

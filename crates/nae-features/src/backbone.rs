@@ -1,4 +1,4 @@
-//! A frozen network whose features are used, and the grid of places that its outputs are brought to.
+//! A frozen network (backbone) whose features are used, and the grid of places that its outputs are resampled to.
 
 use nae_core::Shape;
 use nae_core::layer::{Padding, ResizeMode};
@@ -12,35 +12,35 @@ use sha2::{Digest as _, Sha256};
 
 use crate::whitening::Projection;
 
-/// Each place's features are the mean over so many places around it, as in PatchCore (Roth et al., CVPR 2022, section
-/// 3.1): a defect seldom ends where a place does.
+/// The side of the neighbourhood over which the features of a place are averaged, as in PatchCore (Roth et al., CVPR 2022,
+/// section 3.1): a defect seldom ends at the border of a place.
 const NEIGHBOURHOOD: usize = 3;
-/// More features than this make a covariance that takes minutes to decompose.
+/// The largest number of features of a place: the covariance of more takes minutes to decompose.
 const MAX_FEATURES: usize = 2048;
 
-/// A file that is no network whose features could be used.
+/// Why a file cannot be used as a backbone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackboneError {
-    /// It is no valid ONNX file, or beyond the limits.
+    /// The file is not valid ONNX, or exceeds the limits.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// A layer of it is not known, or an output is not there.
+    /// The network has an unsupported layer, or lacks a requested output.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// It does not take images of one fixed size.
+    /// The input is not an image of one fixed size.
     #[error("expected an input [N, 3, S, S] (or [N, 1, S, S]), square and of fixed size, found {found}; export it so")]
     Input {
         /// The input it has.
         found: String,
     },
-    /// None of its outputs is a map.
+    /// None of the outputs is a map [C, H, W].
     #[error("expected outputs [N, C, H, W] with more than one place; found {found}; name those of middle layers")]
     NoMaps {
         /// The outputs it has.
         found: String,
     },
-    /// An output that is asked for has one place only.
+    /// A requested output has only one place.
     #[error("output `{name}` has {height}x{width} places; features are taken from maps with more than one")]
     OnePlace {
         /// Its name.
@@ -50,7 +50,7 @@ pub enum BackboneError {
         /// Columns.
         width: usize,
     },
-    /// Its outputs cannot be brought to one grid.
+    /// The outputs cannot be resampled to one grid.
     #[error(
         "output `{name}` has {height}x{width} places, which are no multiple or part of the {rows}x{columns} of the grid"
     )]
@@ -66,33 +66,33 @@ pub enum BackboneError {
         /// Columns of the grid.
         columns: usize,
     },
-    /// It has several outputs, and none is named.
+    /// The network has several outputs, and none was requested by name.
     #[error("expected one output, or the name of the one to use; found {found}")]
     SeveralOutputs {
         /// The outputs it has.
         found: String,
     },
-    /// It takes other images.
+    /// The images have another shape than the input.
     #[error("expected an input [N, {channels}, H, W] of fixed size for images of {channels} channels{}, found {found}",
         if *channels == 1 { ", or [N, 3, H, W]" } else { "" })]
     Channels {
-        /// Of the images.
+        /// The shape of the images.
         channels: usize,
         /// The input it has.
         found: String,
     },
-    /// A layer of it has no loop.
+    /// `nae-simd` does not support a layer.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// It has too many features a place.
+    /// The number of features of a place is too large.
     #[error("its outputs have {found} channels together; at most {MAX_FEATURES} can be used: name fewer")]
     TooMany {
-        /// Channels together.
+        /// The number of channels of all outputs together.
         found: usize,
     },
 }
 
-/// A frozen network: from an image to the features of its places.
+/// A frozen network that computes features for each place of an image.
 #[derive(Clone, Debug)]
 pub struct Backbone {
     graph: Graph,
@@ -101,7 +101,7 @@ pub struct Backbone {
     sha256: String,
 }
 
-/// An output whose features are used.
+/// An output of the network whose features are used.
 #[derive(Clone, Debug)]
 struct Tap {
     name: String,
@@ -110,8 +110,8 @@ struct Tap {
 }
 
 impl Backbone {
-    /// From an ONNX file's bytes. `outputs` are those whose features are used; all that are maps where none is named.
-    /// The grid has the places of the output in the middle, by size.
+    /// Reads a network from the bytes of an ONNX file. `outputs` are the names of the outputs to use; without names, all that
+    /// are maps. The grid has the places of the output of median size.
     ///
     /// # Errors
     /// [`BackboneError`] says what was expected and what was found.
@@ -156,41 +156,41 @@ impl Backbone {
         Ok(backbone)
     }
 
-    /// Shape of the image: 1 or 3 channels, values 0 to 1.
+    /// The shape of an image: 1 or 3 channels, with values from 0 to 1.
     pub fn input(&self) -> Shape {
         self.graph.input()
     }
 
-    /// Rows and columns of the grid of places.
+    /// The number of rows and columns of the grid of places.
     pub const fn grid(&self) -> [usize; 2] {
         self.grid
     }
 
-    /// Features of a place.
+    /// The number of features of a place.
     pub fn features(&self) -> usize {
         self.taps.iter().map(|tap| tap.shape.channels).sum()
     }
 
-    /// Names of the outputs whose features are used.
+    /// The names of the outputs whose features are used.
     pub fn outputs(&self) -> Vec<String> {
         self.taps.iter().map(|tap| tap.name.clone()).collect()
     }
 
-    /// SHA-256 of the file, in hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// The network, and after it the grid and `projection`: an image in, `[K, rows, columns]` out.
+    /// The graph of the network, the resampling to the grid, and `projection`: from an image to `[K, rows, columns]`.
     ///
-    /// The map of all outputs together is the sum of a map of each: so each output is projected by a 1×1 convolution
-    /// where it is, and what is brought to the grid has K channels.
+    /// The projection of all outputs together is the sum of a projection of each. Therefore each output is projected by a 1×1
+    /// convolution at its own size, and only K channels are resampled to the grid.
     pub fn projected(&self, projection: &Projection) -> Graph {
         let mut graph = self.graph.clone();
         let (mut sum, mut first) = (None, 0);
         for tap in &self.taps {
             let channels = tap.shape.channels;
-            // The offset goes with the first.
+            // The offset is added once, with the first output.
             let bias = sum.is_none().then(|| projection.offset().to_vec());
             let conv = Conv2d {
                 in_channels: channels,
@@ -222,8 +222,8 @@ impl Backbone {
     }
 }
 
-/// What brings maps of this shape to the grid: nothing, the mean of blocks, or bilinear enlargement; `None` where no
-/// whole number lies between them.
+/// The operation that resamples maps of this shape to the grid: none, the mean of blocks, or bilinear enlargement. `None` if
+/// the sizes are not in a ratio of whole numbers.
 fn resampled(shape: Shape, [rows, columns]: [usize; 2]) -> Option<Option<Op>> {
     let Shape { height, width, .. } = shape;
     if [height, width] == [rows, columns] {
@@ -239,7 +239,7 @@ fn resampled(shape: Shape, [rows, columns]: [usize; 2]) -> Option<Option<Op>> {
     }
 }
 
-/// Names of all outputs that are maps.
+/// The names of all outputs that are maps.
 fn maps(model: &CheckedModel) -> Result<Vec<String>, BackboneError> {
     let graph = &model.graph;
     let is_map = |shape: &[Dim]| matches!(shape, [_, Dim::Fixed(_), Dim::Fixed(height), Dim::Fixed(width)] if height * width > 1);

@@ -1,4 +1,4 @@
-//! A frozen network that gives one vector for an image: what images are compared by as a whole.
+//! A frozen network that computes one vector for an image, by which whole images are compared.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
@@ -11,8 +11,8 @@ use nae_simd::{Options, Program};
 use crate::backbone::BackboneError;
 use crate::parallel::side_by_side;
 
-/// From images of a shape to one vector each: bilinear to the network's size, grey as three equal colours where the network
-/// takes three, the network, and the mean over what places its output has.
+/// Computes one vector for each image of a given shape: resizes it bilinearly to the network's input, repeats a grey image in
+/// three channels if the network takes three, runs the network, and averages its output over all places.
 #[derive(Debug)]
 pub struct Embedding {
     resized: Program,
@@ -22,8 +22,8 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// By an ONNX file's bytes, of images of the shape `image` with values in [0, 1]. `output` names the output that is used;
-    /// it may be left out where there is one only.
+    /// Reads a network from the bytes of an ONNX file, for images of the shape `image` with values in [0, 1]. `output` is the
+    /// name of the output to use; it can be omitted if there is only one.
     ///
     /// # Errors
     /// [`BackboneError`] says what was expected and what was found.
@@ -52,26 +52,26 @@ impl Embedding {
         Ok(Self { resized, network: program(&graph)?, output, name: name.to_owned() })
     }
 
-    /// Numbers of a vector.
+    /// The length of a vector.
     pub const fn len(&self) -> usize {
         self.output.channels
     }
 
-    /// Whether vectors have no numbers, which the check of a network rules out.
+    /// Whether vectors have length 0; never, since networks are checked for it.
     pub const fn is_empty(&self) -> bool {
         self.output.channels == 0
     }
 
-    /// The output that is used.
+    /// The name of the output that is used.
     pub fn output(&self) -> &str {
         &self.name
     }
 
-    /// The vectors of `images`, channels first and of the shape it was made for. On as many threads as the machine has; the
-    /// result does not depend on their number.
+    /// Computes the vectors of `images`, which are channels first and of the shape given to the constructor. Uses as many threads
+    /// as [`threads::count`](nae_simd::threads::count) returns; the result does not depend on their number.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
         side_by_side(images, self.resized.input(), |planes| {
-            // Channels last: of each image one place after the other.
+            // Channels last: the places of an image follow one another.
             let features = self.network.run(self.resized.run(planes).output).output;
             features.data.chunks_exact(self.output.len()).map(|image| self.mean(image)).collect()
         })
@@ -84,7 +84,7 @@ impl Embedding {
     }
 }
 
-/// Images of the shape `image` at the size and with the colours of `input`.
+/// Converts images of the shape `image` to the size and the number of channels of `input`.
 fn brought_to(input: Shape, image: Shape) -> Graph {
     let mut graph = Graph::new(image);
     graph.push(Op::Resize { height: input.height, width: input.width, mode: ResizeMode::BilinearHalfPixel });

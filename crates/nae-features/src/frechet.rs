@@ -1,18 +1,18 @@
-//! The distance of two sets of vectors by their means and covariances alone: of the features that an Inception network has of
-//! images, the Fréchet inception distance (FID; Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a
-//! Local Nash Equilibrium", NeurIPS 2017, equation 6).
+//! The Fréchet distance of two sets of vectors, from their means and covariances. For the features of an Inception network it
+//! is the Fréchet inception distance (FID; Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash
+//! Equilibrium", NeurIPS 2017, equation 6).
 
 use nalgebra::SymmetricEigen;
 
 use crate::whitening::Moments;
 
 /// |μ₁ − μ₂|² + tr(Σ₁ + Σ₂ − 2(Σ₁Σ₂)^½): the squared Wasserstein distance of the Gaussians with these means and covariances
-/// (Dowson and Landau 1982). Covariances are divided by the count less one.
+/// (Dowson and Landau 1982). Covariances are divided by the number of vectors minus one.
 ///
-/// With fewer vectors than numbers in each the covariance has no full rank, and the distance is too large: only distances of
-/// the same counts compare.
+/// If there are fewer vectors than dimensions, the covariance does not have full rank, and the distance is too large. Only
+/// distances of equally many vectors can be compared.
 ///
-/// `None` where a set has fewer than two vectors, their lengths differ, or a number is not finite.
+/// `None` if a set has fewer than two vectors, if their lengths differ, or if a value is not finite.
 pub fn frechet_distance(a: &Moments, b: &Moments) -> Option<f64> {
     let (mean_a, mean_b) = (a.mean(), b.mean());
     if a.count().min(b.count()) < 2 || mean_a.len() != mean_b.len() {
@@ -21,7 +21,7 @@ pub fn frechet_distance(a: &Moments, b: &Moments) -> Option<f64> {
     let [a, b] = [a, b].map(|set| set.covariance() * (set.count() as f64 / (set.count() - 1) as f64));
     let shift: f64 = mean_a.iter().zip(&mean_b).map(|(a, b)| (a - b).powi(2)).sum();
     let traces = a.trace() + b.trace();
-    // Where Σ₁ = WWᵀ, Σ₁Σ₂ has the eigenvalues of the symmetric WᵀΣ₂W. Those that are zero come out on either side of it.
+    // With Σ₁ = WWᵀ, Σ₁Σ₂ has the eigenvalues of the symmetric WᵀΣ₂W. Rounding can make those that are zero negative.
     let SymmetricEigen { eigenvectors: mut root, eigenvalues } = SymmetricEigen::new(a);
     for (mut axis, variance) in root.column_iter_mut().zip(&eigenvalues) {
         axis *= variance.max(0.0).sqrt();
@@ -29,7 +29,7 @@ pub fn frechet_distance(a: &Moments, b: &Moments) -> Option<f64> {
     let product = root.tr_mul(&(b * &root));
     let common: f64 = product.symmetric_eigenvalues().iter().map(|value| value.max(0.0).sqrt()).sum();
     let distance = shift + traces - 2.0 * common;
-    // A number that is not finite has reached the traces.
+    // A value that is not finite makes a trace not finite, too.
     distance.is_finite().then_some(distance)
 }
 
@@ -43,7 +43,7 @@ mod tests {
         moments
     }
 
-    /// Vectors of this mean, whose covariance is diagonal with these variances.
+    /// Vectors with this mean and a diagonal covariance of these variances.
     fn axes(mean: [f64; 3], variances: [f64; 3]) -> Moments {
         let place = |k: usize| {
             let (axis, sign) = (k / 2, if k.is_multiple_of(2) { 1.0 } else { -1.0 });

@@ -1,4 +1,4 @@
-//! The frozen network with the grid and the whitening, run on images: what an NAE of features sees.
+//! The frozen network with grid and whitening: it computes the input of an NAE of features from images.
 
 use nae_core::Shape;
 use nae_graph::{Graph, Op};
@@ -8,13 +8,13 @@ use crate::backbone::Backbone;
 use crate::parallel::side_by_side;
 use crate::whitening::{Moments, Projection};
 
-/// The whitening is fitted on at most so many places: more do not change it.
+/// The largest number of places that the whitening is fitted on: more do not change it noticeably.
 const PLACES: usize = 100_000;
-/// Deviations of a component that become the whole range. What lies beyond, of one normal place in a thousand or so,
-/// is moved to its ends.
+/// The number of standard deviations of a component that are mapped to the range from 0 to 1. Values beyond, of about one
+/// normal place in a thousand, are clamped.
 const SPAN: f64 = 6.0;
 
-/// From images to whitened features, K numbers in [0, 1] a place.
+/// Computes whitened features of images: K values in [0, 1] for each place.
 #[derive(Debug)]
 pub struct Front {
     graph: Graph,
@@ -23,11 +23,11 @@ pub struct Front {
 }
 
 impl Front {
-    /// `backbone` with a whitening to `components` that is fitted on `images`, one after the other, channels first, of
-    /// the shape of [`Backbone::input`].
+    /// Combines `backbone` with a whitening to `components` components that is fitted on `images`: one after the other,
+    /// channels first, of the shape of [`Backbone::input`].
     ///
     /// # Errors
-    /// [`CompileError`] where a layer has no loop.
+    /// [`CompileError`] if `nae-simd` does not support a layer.
     pub fn fit(backbone: &Backbone, images: &[&[f32]], components: usize) -> Result<Self, CompileError> {
         let [rows, columns] = backbone.grid();
         let raw = Self::new(backbone.projected(&Projection::identity(backbone.features())))?;
@@ -48,21 +48,22 @@ impl Front {
         Ok(Self { graph, program, shape })
     }
 
-    /// The graph: an image in, [`shape`](Self::shape) out.
+    /// The graph, from an image to features of [`shape`](Self::shape).
     pub const fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// K, rows and columns of the features of an image.
+    /// The shape of the features of an image: K, rows and columns.
     pub const fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Features of images, channels first and of the backbone's shape: of each image the K numbers of each place, row by
-    /// row. On as many threads as the machine has; the result does not depend on their number.
+    /// Computes the features of images, which are channels first and of the backbone's input shape. Returns for each image the K
+    /// values of each place, row by row. Uses as many threads as [`threads::count`](nae_simd::threads::count) returns; the
+    /// result does not depend on their number.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
         side_by_side(images, self.program.input(), |planes| {
-            // Planes have their channels last: a place's numbers follow one another.
+            // Planes have their channels last, so the values of a place follow one another.
             let features = self.program.run(planes).output;
             features.data.chunks_exact(self.shape.len()).map(<[f32]>::to_vec).collect()
         })

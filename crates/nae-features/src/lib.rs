@@ -2,12 +2,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `backbone` | the frozen network, its outputs, the grid of places they are brought to: [`Backbone`] |
-//! | `whitening` | the linear map to features of variance 1 that do not correlate: [`Projection`] |
-//! | `front` | both as one graph, run on images: [`Front`] |
-//! | `embedding` | a network that gives one vector for an image: [`Embedding`] |
-//! | `frechet` | how far two sets of vectors are apart: [`frechet_distance`] |
-//! | `places` | a network of vectors as one that sees a vector in each place: [`per_place`] |
+//! | `backbone` | [`Backbone`]: the frozen network, its outputs, and the grid of places they are resampled to |
+//! | `whitening` | [`Projection`]: the linear map to uncorrelated features of variance 1 |
+//! | `front` | [`Front`]: both as one graph that runs on images |
+//! | `embedding` | [`Embedding`]: a network that computes one vector for an image |
+//! | `frechet` | [`frechet_distance`] of two sets of vectors |
+//! | `places` | [`per_place`]: applies a network of vectors to the vector in each place of a map |
 
 mod backbone;
 mod embedding;

@@ -1,13 +1,13 @@
-//! Images shared out among threads, some at a time through a network.
+//! Distributes images over threads, which run several images through a network at a time.
 
 use nae_simd::threads;
 use nae_simd::{Planes, Size, Workspace};
 
-/// Images that go through a network together.
+/// The number of images in one pass of a network.
 const TOGETHER: usize = 4;
 
-/// What `run` gives for each of `images`, channels first and of this size, in order, on as many threads as [`threads`]
-/// says. Each call of `run` has some images, and gives as many vectors.
+/// Calls `run` for all of `images`, which are channels first and of this size, on as many threads as [`threads`] says, and
+/// returns its results in order. Each call of `run` gets several images and returns as many vectors.
 pub(crate) fn side_by_side(
     images: &[&[f32]],
     size: Size,

@@ -1,19 +1,19 @@
-//! A network of vectors as one of maps, which sees a vector in each place: dense layers become 1×1 convolutions.
+//! Converts a network of vectors to one of maps that is applied in each place: dense layers become 1×1 convolutions.
 
 use nae_core::Shape;
 use nae_core::layer::Padding;
 use nae_graph::{Conv2d, Graph, Node, Op, TensorId};
 
-/// A layer that does not work on vectors.
+/// The network has a layer that does not work on vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("layer {node} of the network works on more than a vector: it cannot be run in each place of an image")]
 pub struct NotOfVectors {
-    /// The layer.
+    /// The position of the layer.
     pub node: usize,
 }
 
-/// Appends `network`, whose input is a vector, to `graph`: it reads the vectors in the places of `tensor`. Returns what
-/// the last layer writes, and the tensor of each of the network's.
+/// Appends `network`, whose input is a vector, to `graph`, where it is applied to the vectors in the places of `tensor`. Returns
+/// the output tensor, and the tensor in `graph` for each tensor of the network.
 ///
 /// # Errors
 /// [`NotOfVectors`] names the layer.

@@ -1,35 +1,36 @@
-//! From features that correlate, each of its own scale, to K that do not, of variance 1: principal components of the
-//! standardised features, each divided by its deviation. In this space the squared error of an autoencoder that knows
-//! nothing is the Mahalanobis distance (as in PaDiM, Defard et al. 2021), cut to the first K components.
+//! Whitening: converts correlated features of different scales to K uncorrelated features of variance 1. These are the
+//! principal components of the standardized features, each divided by its standard deviation. In this space the squared error
+//! of an autoencoder that always returns the mean is the Mahalanobis distance (as in PaDiM, Defard et al. 2021), restricted to
+//! the first K components.
 //!
-//! The components are then brought to [0, 1], as everything that the trainer reads: see [`Projection::fit`].
+//! The components are then mapped to [0, 1], the range of all data in the trainer: see [`Projection::fit`].
 
 use std::ops::Range;
 
 use nalgebra::{DMatrix, SymmetricEigen};
 
-/// Added to a component's deviation before it is divided by it: components without variance are noise of rounding.
+/// Added to the standard deviation of a component before dividing by it: a component without variance is rounding noise.
 const SMALLEST_DEVIATION: f64 = 1e-3;
 
-/// Sums over vectors from which means and covariances follow.
+/// Sums over vectors, from which mean and covariance are computed.
 #[derive(Clone, Debug)]
 pub struct Moments {
     count: usize,
     sums: Vec<f64>,
-    /// Lower triangle, row by row, of the sums of products; of the differences to `around`.
+    /// The lower triangle, row by row, of the sums of products of the differences to `around`.
     products: Vec<f64>,
-    /// The first vector: sums of products of what is far from zero lose digits.
+    /// The first vector. It is subtracted from all, since sums of products of values far from zero lose digits.
     around: Vec<f64>,
 }
 
 impl Moments {
-    /// Of no vector yet, of `length` numbers each.
+    /// Starts without vectors, for vectors of the given length.
     pub fn new(length: usize) -> Self {
         let zeros = |n| vec![0.0; n];
         Self { count: 0, sums: zeros(length), products: zeros(length * (length + 1) / 2), around: zeros(length) }
     }
 
-    /// Adds a vector; what it has more than the length is left out.
+    /// Adds a vector; values beyond the length are ignored.
     pub fn add(&mut self, vector: &[f32]) {
         if self.count == 0 {
             self.around = vector.iter().map(|&value| f64::from(value)).collect();
@@ -46,18 +47,18 @@ impl Moments {
         }
     }
 
-    /// Vectors added.
+    /// The number of added vectors.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// The mean of the vectors; zeros of none.
+    /// The mean of the vectors; zeros if there are none.
     pub fn mean(&self) -> Vec<f64> {
         let count = self.count.max(1) as f64;
         self.sums.iter().zip(&self.around).map(|(sum, around)| around + sum / count).collect()
     }
 
-    /// Mean product of differences from the mean, symmetric: divided by the count of vectors.
+    /// The covariance: mean products of differences from the mean, divided by the number of vectors.
     pub fn covariance(&self) -> DMatrix<f64> {
         let (count, n) = (self.count.max(1) as f64, self.sums.len());
         DMatrix::from_fn(n, n, |i, j| {
@@ -77,19 +78,20 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Features as they are.
+    /// The identity.
     pub fn identity(features: usize) -> Self {
         let weight = |at: usize| if at / features == at % features { 1.0 } else { 0.0 };
         Self { features, weights: (0..features * features).map(weight).collect(), offset: vec![0.0; features] }
     }
 
-    /// The first `components` principal components of what `moments` saw, of variance 1, and then brought to [0, 1]:
-    /// `span` deviations below and above the mean become 0 and 1. Fewer where there are fewer features.
+    /// Fits the whitening to the vectors of `moments`: the first `components` principal components, scaled to variance 1 and then
+    /// mapped to [0, 1], so that `span` standard deviations below and above the mean become 0 and 1. There are fewer components
+    /// if there are fewer features.
     pub fn fit(moments: &Moments, components: usize, span: f64) -> Self {
         let (mean, covariance) = (moments.mean(), moments.covariance());
         let features = mean.len();
         let components = components.min(features);
-        // A feature that is always the same says nothing, and must not be divided by its rounding.
+        // A constant feature has no information, and must not be divided by its rounding noise.
         let scale: Vec<f64> = (0..features)
             .map(|i| {
                 let deviation = covariance[(i, i)].max(0.0).sqrt();
@@ -104,7 +106,7 @@ impl Projection {
         for &component in order.iter().take(components) {
             let vector = eigen.eigenvectors.column(component);
             let largest = vector.iter().copied().fold(0.0, |best: f64, v| if v.abs() > best.abs() { v } else { best });
-            // Which way a vector points is chance: its largest element is positive.
+            // The sign of an eigenvector is arbitrary: its largest element is made positive.
             let deviation = eigen.eigenvalues[component].max(0.0).sqrt() + SMALLEST_DEVIATION;
             let factor = largest.signum() / (deviation * 2.0 * span);
             let row: Vec<f64> = vector.iter().zip(&scale).map(|(v, scale)| v * scale * factor).collect();
@@ -114,17 +116,17 @@ impl Projection {
         Self { features, weights, offset }
     }
 
-    /// Numbers that come out.
+    /// The number of components.
     pub fn components(&self) -> usize {
         self.offset.len()
     }
 
-    /// b.
+    /// The offset b.
     pub(crate) fn offset(&self) -> &[f32] {
         &self.offset
     }
 
-    /// `[component, feature]` for some of the features.
+    /// The weights W for some of the features, `[component, feature]`.
     pub(crate) fn columns(&self, features: Range<usize>) -> Vec<f32> {
         self.weights.chunks_exact(self.features).flat_map(|row| row[features.clone()].iter().copied()).collect()
     }

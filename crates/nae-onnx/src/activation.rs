@@ -1,8 +1,8 @@
-//! Activations as ONNX has them, an operator each: what it is called, and its attribute. Read and written by this table.
+//! Activations as ONNX operators: their names and attributes, in one table for reading and writing.
 
 use nae_core::layer::Activation;
 
-/// The operator that an activation is; `None` for the identity.
+/// The operator of an activation; `None` for the identity.
 pub(crate) const fn operator(activation: Activation) -> Option<&'static str> {
     Some(match activation {
         Activation::Relu => "Relu",
@@ -14,7 +14,7 @@ pub(crate) const fn operator(activation: Activation) -> Option<&'static str> {
     })
 }
 
-/// Its attribute `alpha`, where it has one.
+/// The attribute `alpha` of an activation, if it has one.
 pub(crate) const fn alpha(activation: Activation) -> Option<f32> {
     match activation {
         Activation::LeakyRelu { slope: alpha } | Activation::Elu { alpha } => Some(alpha),
@@ -22,7 +22,7 @@ pub(crate) const fn alpha(activation: Activation) -> Option<f32> {
     }
 }
 
-/// The activation that an operator is, with the default of its attribute `alpha`.
+/// The activation of an operator, with the default of its attribute `alpha`.
 pub(crate) const fn of(operator: &str) -> Option<Activation> {
     Some(match operator.as_bytes() {
         b"Relu" => Activation::Relu,
@@ -34,7 +34,7 @@ pub(crate) const fn of(operator: &str) -> Option<Activation> {
     })
 }
 
-/// The same activation with this attribute `alpha`.
+/// The same activation with this value of the attribute `alpha`.
 pub(crate) const fn with_alpha(activation: Activation, alpha: f32) -> Activation {
     match activation {
         Activation::LeakyRelu { .. } => Activation::LeakyRelu { slope: alpha },

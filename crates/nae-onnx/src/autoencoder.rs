@@ -1,29 +1,28 @@
-//! What makes a graph an autoencoder of this project: names of its input and outputs, and the
-//! energy node.
+//! The conventions for an autoencoder of this project: the names of its input and outputs, and the energy node.
 
 use nae_core::energy::Energy;
 
 use crate::builder::{BuildError, GraphBuilder, Value};
 
-/// Name of the input, `[N, C, H, W]`.
+/// The name of the input, `[N, C, H, W]`.
 pub const IMAGE: &str = "image";
-/// Name of the output that has the image's shape.
+/// The name of the output with the image's shape.
 pub const RECONSTRUCTION: &str = "reconstruction";
-/// Name of the energies, `[N]`.
+/// The name of the energies, `[N]`.
 pub const ENERGY: &str = "energy";
-/// Name of the latent vectors, `[N, D]`.
+/// The name of the latent vectors, `[N, D]`.
 pub const LATENT: &str = "latent";
 
-/// Name of what a model of features reconstructs, `[N, K, rows, columns]`.
+/// The name of the features that a model of features reconstructs, `[N, K, rows, columns]`.
 pub const FEATURES: &str = "features";
-/// Name of the energies of its places, `[N, 1, rows, columns]`.
+/// The name of the energies of its positions, `[N, 1, rows, columns]`.
 pub const HEAT_MAP: &str = "heat_map";
 
-/// Makes `features`, `reconstruction`, `heat_map` and `energy` the outputs of a graph that reconstructs features: the
-/// energy of each place, and the mean of the `top_k` largest.
+/// Adds the outputs `features`, `reconstruction`, `heat_map` and `energy` to a graph that reconstructs features.
+/// `heat_map` has the energy of each position, and `energy` the mean of the `top_k` largest.
 ///
 /// # Errors
-/// Those of the builder: see [`BuildError`].
+/// [`BuildError`] of the builder.
 pub fn add_feature_outputs(
     graph: &mut GraphBuilder,
     features: Value,
@@ -46,14 +45,14 @@ pub fn add_feature_outputs(
     graph.output(ENERGY, energy)
 }
 
-/// Makes `reconstruction`, `energy` and `latent` the outputs of a graph, in this order, with an
-/// energy node where ONNX can say it: squared L2 and L1. A model with SSIM has no `energy` output;
-/// its metadata names the energy and `nae-core` computes it, as it does for every energy.
+/// Adds the outputs `reconstruction`, `energy` and `latent` to a graph, in this order. The energy node exists if ONNX
+/// can express it, for squared L2 and L1. A model with SSIM has no `energy` output; its metadata names the energy and
+/// `nae-core` computes it, as it does for every energy.
 ///
 /// A latent of shape `[N, D, 1, 1]` is flattened.
 ///
 /// # Errors
-/// Those of the builder: see [`BuildError`].
+/// [`BuildError`] of the builder.
 pub fn add_outputs(
     graph: &mut GraphBuilder,
     image: Value,

@@ -1,5 +1,5 @@
-//! Text out of a file of unknown origin, made fit for a message: short, and without the control
-//! characters that would command a terminal.
+//! Makes text from a file of unknown origin safe for a message: short, and without the control
+//! characters that a terminal interprets.
 
 /// At most 60 characters of `text`, escaped.
 pub(crate) fn excerpt(text: &str) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     short
 }
 
-/// Escapes what commands a terminal and leaves quotes and letters of every script.
+/// Escapes characters that a terminal interprets; quotes and letters of all scripts stay unchanged.
 fn escape(c: char) -> impl Iterator<Item = char> {
     let control =
         c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

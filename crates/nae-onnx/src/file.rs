@@ -1,38 +1,38 @@
-//! Files read and written whole. A file is written under a temporary name beside its own and then
-//! renamed, so that no reader sees half of it and a failed run leaves nothing behind.
+//! Reads and writes whole files. A file is written under a temporary name in the same folder and
+//! then renamed, so that no reader sees an incomplete file and a failed run leaves nothing behind.
 //!
-//! What is in the files does not matter here.
+//! The content of the files is not interpreted here.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a file could not be read or written. The message names the file.
+/// The reason why a file could not be read or written. The message contains its path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The file could not be read.
     #[error("cannot read {}: {error}", path.display())]
     Read {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The file is larger than its reader allows.
+    /// The file is larger than the limit of its reader.
     #[error("cannot read {}: it has more than {limit} bytes, the most that is read", path.display())]
     TooLarge {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// The most that is read, in bytes.
+        /// The limit, in bytes.
         limit: u64,
     },
     /// The file could not be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -47,14 +47,14 @@ pub fn read(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, FileError> {
     read_stream(file, path, limit)
 }
 
-/// Reads what is open to its end, at most `limit` bytes; `name` is for messages.
+/// Reads a stream to its end, at most `limit` bytes; `name` is used in messages.
 ///
 /// # Errors
 /// [`FileError::Read`] and [`FileError::TooLarge`].
 pub fn read_stream(stream: impl Read, name: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, FileError> {
     let path = name.as_ref();
     let mut bytes = Vec::new();
-    // The size on disk is not asked: a pipe has none, and it may change.
+    // The size on disk is not used: a pipe has none, and it may change.
     let read = stream.take(limit.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     if bytes.len() as u64 > limit {
@@ -63,12 +63,12 @@ pub fn read_stream(stream: impl Read, name: impl AsRef<Path>, limit: u64) -> Res
     Ok(bytes)
 }
 
-/// Writes a file whole, or leaves what was there.
+/// Writes a file completely, or leaves the old one.
 ///
-/// The file gets the permissions of the one it replaces, or those the system gives new files.
+/// The file gets the permissions of the one that it replaces, or the system's default permissions.
 ///
 /// # Errors
-/// [`FileError::Write`], also where the folder does not exist.
+/// [`FileError::Write`], also if the folder does not exist.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
     let path = path.as_ref();
     let fail = |error| FileError::Write { path: path.to_owned(), error };
@@ -77,7 +77,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
         Some(folder) => folder,
         None => return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name"))),
     };
-    // A rename would put a file where a link, a device or a pipe was.
+    // A rename would replace a link, a device or a pipe by a file.
     let metadata = fs::metadata(path).ok();
     if metadata.as_ref().is_some_and(|m| !m.is_file()) {
         let what = if path.is_dir() { "it is a folder" } else { "it is not a regular file" };
@@ -90,13 +90,13 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // tempfile makes private files; this mode is subject to the umask, as for any new file.
+        // tempfile creates private files; this mode is subject to the umask, as for any new file.
         builder.permissions(metadata.map_or_else(|| fs::Permissions::from_mode(0o666), |m| m.permissions()));
     }
     let mut file =
         builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
-    // Before the rename: after a power cut, the name must not lead to an empty file.
+    // Before the rename: after a power failure, the name must not refer to an empty file.
     file.as_file().sync_all().map_err(fail)?;
     file.persist(&path).map_err(|e| fail(e.error))?;
     Ok(())

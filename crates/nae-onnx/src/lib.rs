@@ -1,16 +1,16 @@
 #![doc = include_str!("../README.md")]
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`proto`] | the ONNX messages |
-//! | [`builder`] | ONNX graphs from layers, with shapes checked; knows nothing of autoencoders |
-//! | [`autoencoder`] | names of input and outputs, the energy node |
-//! | [`metadata`] | the `nae.*` entries: contract, how samples become inputs, provenance |
-//! | [`check`] | what is verified of a model of unknown origin before anything runs it |
-//! | [`lower`] | to a `Graph` of `nae-graph`, and to `.nae` |
-//! | [`raise`] | from a `Graph` of `nae-graph` |
-//! | [`tflite`] | the same from TFLite, for dense int8 networks |
-//! | [`mod@file`] | files read and written whole |
+//! | [`builder`] | ONNX graphs from layers, with checked shapes; independent of autoencoders |
+//! | [`autoencoder`] | the names of input and outputs, the energy node |
+//! | [`metadata`] | the `nae.*` entries: contract, conversion of samples to inputs, provenance |
+//! | [`check`] | the checks of a model of unknown origin before it runs |
+//! | [`lower`] | conversion to a `Graph` of `nae-graph`, and to `.nae` |
+//! | [`raise`] | conversion from a `Graph` of `nae-graph` |
+//! | [`tflite`] | conversion from TFLite, for dense int8 networks |
+//! | [`mod@file`] | reading and writing of whole files |
 
 mod activation;
 pub mod autoencoder;

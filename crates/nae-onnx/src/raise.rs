@@ -1,4 +1,5 @@
-//! A [`Graph`] to ONNX: each of its nodes as ONNX's operator, channels first. The way back of [`lower`](crate::lower).
+//! Converts a [`Graph`] to ONNX: each of its nodes to an ONNX operator, channels first. The inverse of
+//! [`lower`](crate::lower).
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
@@ -6,24 +7,24 @@ use nae_graph::{Graph, Op, TensorId};
 
 use crate::builder::{BuildError, Conv2d, ConvTranspose2d, Dim, Gemm, GraphBuilder, GroupNorm, Pool2d, Value};
 
-/// What a node of a graph is called in ONNX.
+/// The properties of a graph's node in ONNX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label {
-    /// Its name; the names of its weights begin with it.
+    /// Its name, with which the names of its weights begin.
     pub name: String,
-    /// Whether it has biases. Those of a node that has none are zeros in a graph, and left out in ONNX.
+    /// Whether it has biases. A node without biases has zeros in a graph, which are omitted in ONNX.
     pub has_bias: bool,
 }
 
-/// Appends the nodes of `graph` to `builder`, where `input` is what the first of them reads; returns the values of all
-/// tensors, `input` first. `labels` has one for each node.
+/// Appends the nodes of `graph` to `builder`; the first node reads `input`. Returns the values of all tensors, `input`
+/// first. `labels` contains one label for each node.
 ///
-/// Vectors are `[N, D]` in ONNX where a dense layer reads or writes them, so that a chain of dense layers is a chain of
+/// In ONNX, vectors are `[N, D]` if a dense layer reads or writes them, so that a chain of dense layers is a chain of
 /// `Gemm`; a layer of maps gets `[N, D, 1, 1]`.
 ///
 /// # Errors
-/// [`BuildError`] names the node: a weight that is not finite, a name that is taken, a layer of 8 bits; a graph whose
-/// shapes do not fit; labels that are not as many as the nodes.
+/// [`BuildError`], with the node, if a weight is not finite, a name is taken, a layer has 8 bits, the shapes of the
+/// graph do not fit, or the number of labels is not that of the nodes.
 pub fn append(
     builder: &mut GraphBuilder,
     input: Value,
@@ -44,7 +45,7 @@ pub fn append(
     Ok(raising.values)
 }
 
-/// `[N, D]` as `[N, D, 1, 1]`; what is `[N, C, H, W]` already stays. The node is called `name`.
+/// Reshapes `[N, D]` to `[N, D, 1, 1]`; `[N, C, H, W]` is returned unchanged. The node is called `name`.
 ///
 /// # Errors
 /// Those of [`GraphBuilder::reshape`].
@@ -64,10 +65,10 @@ fn refused(node: &str, operator: &'static str, reason: String) -> BuildError {
     BuildError::Geometry { node: node.into(), operator, reason }
 }
 
-/// Nodes under way.
+/// The state of a conversion.
 struct Raising<'b> {
     builder: &'b mut GraphBuilder,
-    /// By tensor.
+    /// The value of each tensor.
     values: Vec<Value>,
 }
 
@@ -75,7 +76,7 @@ impl Raising<'_> {
     fn node(&mut self, op: &Op, label: &Label, input: TensorId, [from, to]: [Shape; 2]) -> Result<Value, BuildError> {
         let (x, name) = (self.values[input], label.name.as_str());
         let bias = |bias: &[f32]| label.has_bias.then(|| bias.to_vec());
-        // What works on single values keeps the rank.
+        // Pointwise operations keep the rank.
         match op {
             Op::Activation(activation) => return self.builder.activation(name, x, *activation),
             Op::Clamp { min, max } => return self.builder.clip(name, x, [*min, *max]),
@@ -176,7 +177,7 @@ impl Raising<'_> {
         }
     }
 
-    /// An activation that is part of a layer, as a node of its own; none for the identity.
+    /// Adds the activation of a layer as a separate node; adds nothing for the identity.
     fn fused(&mut self, name: &str, x: Value, activation: Activation) -> Result<Value, BuildError> {
         self.builder.activation(&format!("{name}.activation"), x, activation)
     }
@@ -185,7 +186,7 @@ impl Raising<'_> {
         self.builder.reshape(name, x, &[shape.channels, shape.height, shape.width])
     }
 
-    /// Two operands: both vectors, or both maps.
+    /// Makes two operands both vectors, or both maps.
     fn of_one_rank(
         &mut self,
         name: &str,
@@ -202,7 +203,7 @@ impl Raising<'_> {
     }
 }
 
-/// Whether values channels first and channels last are in the same order.
+/// Whether the values of a shape have the same order channels first and channels last.
 fn same_order(shape: Shape) -> bool {
     shape.channels == 1 || shape.height * shape.width == 1
 }
@@ -211,7 +212,7 @@ fn pads(padding: Padding) -> [usize; 4] {
     [padding.top, padding.left, padding.bottom, padding.right]
 }
 
-/// `[output, row, column, input]` as `[output, input, row, column]`.
+/// Transposes `[output, row, column, input]` to `[output, input, row, column]`.
 fn first_of_last(weights: &[f32], [outputs, inputs]: [usize; 2], [rows, columns]: [usize; 2]) -> Vec<f32> {
     let taps = rows * columns;
     let mut moved = Vec::with_capacity(weights.len());
@@ -223,7 +224,7 @@ fn first_of_last(weights: &[f32], [outputs, inputs]: [usize; 2], [rows, columns]
     moved
 }
 
-/// `[output, input, …]` as `[input, output, …]`.
+/// Transposes `[output, input, …]` to `[input, output, …]`.
 fn inputs_first(weights: &[f32], [outputs, inputs]: [usize; 2]) -> Vec<f32> {
     let taps = weights.len() / (outputs * inputs);
     let mut moved = Vec::with_capacity(weights.len());
@@ -235,24 +236,24 @@ fn inputs_first(weights: &[f32], [outputs, inputs]: [usize; 2]) -> Vec<f32> {
     moved
 }
 
-/// One value of a shape channels last, for each place in the order of channels first.
+/// Reorders the values of a shape from channels last to channels first.
 fn pixels_last(values: &[f32], shape: Shape) -> Vec<f32> {
     (0..values.len()).map(|place| values[last_of_first(place, shape)]).collect()
 }
 
-/// Where a value is channels last, for its place channels first.
+/// The index, channels last, of the value at an index channels first.
 const fn last_of_first(place: usize, shape: Shape) -> usize {
     let pixels = shape.height * shape.width;
     (place % pixels) * shape.channels + place / pixels
 }
 
-/// A dense layer's `[output, input]`, both sides from channels last to channels first.
+/// Reorders both sides of a dense layer's `[output, input]` from channels last to channels first.
 fn channels_first(weights: &[f32], output: Shape, input: Shape) -> Vec<f32> {
     let row = |place: usize| &weights[last_of_first(place, output) * input.len()..][..input.len()];
     (0..output.len()).flat_map(|place| pixels_last(row(place), input)).collect()
 }
 
-/// `[rows, columns]` as `[columns, rows]`.
+/// Transposes `[rows, columns]` to `[columns, rows]`.
 fn transposed(values: &[f32], rows: usize) -> Vec<f32> {
     let columns = values.len() / rows;
     (0..values.len()).map(|i| values[(i % rows) * columns + i / rows]).collect()

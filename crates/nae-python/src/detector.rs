@@ -1,4 +1,4 @@
-//! A model that is ready to score what Python brings.
+//! A model that scores samples from Python.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,24 @@ use crate::scores::{Gathered, Keep};
 use crate::tables::{IN_MEMORY, of_columns, of_matrix};
 use crate::watch::Signals;
 
-/// Samples that are prepared and scored at a time.
+/// The number of samples that are prepared and scored at a time.
 const BATCH: usize = 256;
 
-/// A model file that is open: `nae_edge.Detector` has what a user sees of it.
+/// An open model file; `nae_edge.Detector` is its interface for users.
 #[pyclass(frozen, module = "nae_edge._native")]
 pub(crate) struct Detector {
     detector: nae_infer::Detector,
     file: Arc<File>,
 }
 
-/// What is kept of the file.
+/// The file's content and path.
 struct File {
     path: PathBuf,
     bytes: Vec<u8>,
     card: Vec<(&'static str, String)>,
 }
 
-/// How a model is opened.
+/// The options for opening a model.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -80,14 +80,14 @@ impl Options {
     }
 }
 
-/// Prepared samples that wait to be scored, and the scores of those before them.
+/// The prepared samples that wait to be scored, and the scores so far.
 struct Queue<'a> {
     detector: &'a nae_infer::Detector,
     found: Gathered,
-    /// Names of the samples that wait; empty where samples have none.
+    /// The names of the waiting samples; empty if samples have no names.
     names: Vec<String>,
     waiting: Vec<f32>,
-    /// What a sample without a name is called in a message: `image` in `image 3`.
+    /// The word for a sample without a name in messages: `image` in `image 3`.
     noun: &'static str,
     signals: Signals,
 }
@@ -109,7 +109,7 @@ impl<'a> Queue<'a> {
         self.detector.contract().input.len()
     }
 
-    /// What the sample at `position` of the call is called in a message.
+    /// The name of the sample at `position` of the call in messages.
     fn called(&self, name: Option<&String>, position: usize) -> String {
         name.cloned().unwrap_or_else(|| format!("{} {position}", self.noun))
     }
@@ -120,11 +120,11 @@ impl<'a> Queue<'a> {
         if self.waiting.len() >= BATCH * self.length() { self.flush() } else { Ok(()) }
     }
 
-    /// Scores what waits.
+    /// Scores the waiting samples.
     fn flush(&mut self) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
         self.batch(&waiting)?;
-        // Its memory is used again.
+        // Its memory is reused.
         self.waiting = waiting;
         self.waiting.clear();
         Ok(())
@@ -153,13 +153,13 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Takes a sample that cannot be scored. What waits is scored first, so that the order stays.
+    /// Records a sample that cannot be scored. Waiting samples are scored first, to keep the order.
     fn error(&mut self, name: Option<String>, failure: Failure) -> Result<(), Failure> {
         self.flush()?;
         self.found.push_error(name, failure)
     }
 
-    /// Takes an image: it waits, or is scored by its tiles.
+    /// Adds an image to the waiting ones, or scores it at once if it is cut into tiles.
     fn image(&mut self, name: Option<String>, pixels: &Pixels) -> Result<(), Failure> {
         self.signals.check()?;
         let detector = self.detector;
@@ -183,7 +183,7 @@ impl<'a> Queue<'a> {
         (0..images.axes.count).filter_map(|index| images.pixels(index)).try_for_each(|pixels| self.image(None, &pixels))
     }
 
-    /// Takes the rows of a table, or its windows, each with its name where `named`.
+    /// Adds the rows or windows of a table, with names if `named`.
     fn table(&mut self, table: &Table, named: bool) -> Result<(), Failure> {
         let settings = self.detector.settings();
         let Some(columns) = &settings.columns else {
@@ -191,7 +191,7 @@ impl<'a> Queue<'a> {
             return Err(Failure::Value(format!("{}: {problem}", table.path().display())));
         };
         let file = table.path().display();
-        // Rows of a file are called by their lines, rows in memory by their positions.
+        // Rows of a file are named by their lines, rows in memory by their positions.
         let line = |line: u64| if named { format!("{file}:{line}") } else { format!("row {}", line - 1) };
         if let Some(window) = settings.window {
             for Prepared { first, last, values } in table.windows(columns, window)? {
@@ -243,13 +243,13 @@ impl Detector {
         unlocked(py, || options.open(nae_onnx::file::read(&path, Limits::default().bytes)?, &path))
     }
 
-    /// Opens a file in memory; `path` is for messages.
+    /// Opens a file in memory; `path` is used in messages.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: Vec<u8>, path: PathBuf, options: Options) -> PyResult<Self> {
         unlocked(py, || options.open(bytes, &path))
     }
 
-    /// Scores arrays of images; where they are `several`, each is one image.
+    /// Scores arrays of images; if `several`, each array is one image.
     fn score_images<'py>(
         &self,
         py: Python<'py>,
@@ -273,7 +273,7 @@ impl Detector {
         found.into_python(py)
     }
 
-    /// Scores files of images; of a model of a table, tables.
+    /// Scores files of images, or of tables for a model of tables.
     fn score_files<'py>(&self, py: Python<'py>, paths: Vec<PathBuf>, keep: Keep) -> PyResult<Bound<'py, PyDict>> {
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
@@ -294,7 +294,7 @@ impl Detector {
         found.into_python(py)
     }
 
-    /// Scores images that are the contents of files.
+    /// Scores encoded images, each the content of a file.
     fn score_encoded<'py>(
         &self,
         py: Python<'py>,
@@ -336,7 +336,7 @@ impl Detector {
         self.score_table(py, &of_columns(names, &columns)?, keep)
     }
 
-    /// The same with the threshold for a rate in (0, 1).
+    /// The same model with the threshold for a false-positive rate in (0, 1).
     fn with_false_positive_rate(&self, py: Python<'_>, rate: f32) -> PyResult<Self> {
         unlocked(py, || {
             let path = || self.file.path.clone();
@@ -366,14 +366,14 @@ impl Detector {
         Ok(card)
     }
 
-    /// Channels, rows and columns of the network's input.
+    /// The channels, rows and columns of the network's input.
     #[getter]
     fn input_shape(&self) -> (usize, usize, usize) {
         let shape = self.detector.contract().input;
         (shape.channels, shape.height, shape.width)
     }
 
-    /// Whether the model is one of a table.
+    /// Whether the model is one of tables.
     #[getter]
     fn takes_tables(&self) -> bool {
         self.detector.settings().columns.is_some()

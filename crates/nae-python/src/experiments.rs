@@ -1,5 +1,5 @@
-//! The paper's experiments within Python: what `nae-train reproduce` and `nae-train gather` do, with figures as JSON and the
-//! table as text. Which cells an experiment has is asked first, so that they can be shared out.
+//! The paper's experiments in Python: the functions of `nae-train reproduce` and `nae-train gather`, with figures as
+//! JSON and the table as text. The cells of an experiment can be listed first, to distribute them over machines.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::guard::{Failure, unlocked};
 use crate::training::seconds;
 use crate::watch::{End, Watch};
 
-/// The arguments of `nae_edge.reproduce`, checked there for their types alone.
+/// The arguments of `nae_edge.reproduce`, which checks only their types.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Request {
@@ -37,17 +37,17 @@ pub(crate) struct Request {
     trace_outliers: bool,
     threads: Option<usize>,
     bars: bool,
-    /// Seconds between two states of a model to go on from.
+    /// The seconds between two saved states of a model.
     checkpoint_every: f64,
 }
 
-/// An experiment, whichever it is.
+/// An experiment of either kind.
 enum Experiment {
     Detection(Box<detection::Experiment>),
     Densities(Box<gaussians8::Experiment>),
 }
 
-/// What was found, or that Ctrl-C came first, or the callback ended it.
+/// The result, or whether Ctrl-C or the callback ended the experiment early.
 enum Found {
     Whole { json: String, text: String },
     Interrupted,
@@ -110,7 +110,7 @@ impl Request {
         let (device, end) = (opened.device, End::default());
         match self.experiment()? {
             Experiment::Detection(experiment) => {
-                // Each model has the same watcher, one after the other.
+                // The models are trained one after the other, with the same callback.
                 let begin = |_: &detection::Job<'_>| {
                     let again = Python::attach(|py| callback.as_ref().map(|callback| callback.clone_ref(py)));
                     Both::new(Watch::new(std::mem::replace(&mut callback, again), &end), Bars::new(!self.bars))
@@ -154,8 +154,8 @@ fn scale(name: &str) -> Result<Scale, Failure> {
     scale.ok_or_else(|| format!("scale: expected smoke, cpu or paper, found {name:?}").into())
 }
 
-/// Runs what the folder does not have yet. Returns the figures as JSON and the table; raises `KeyboardInterrupt` at
-/// Ctrl-C, and leaves what the same call goes on from.
+/// Trains the models that the folder does not contain yet. Returns the figures as JSON and the table. Raises
+/// `KeyboardInterrupt` at Ctrl-C; the same call then continues the experiment.
 #[pyfunction]
 pub(crate) fn reproduce(py: Python<'_>, request: Request, callback: Option<Py<PyAny>>) -> PyResult<(String, String)> {
     let found = unlocked(py, || match request.threads.map(NonZero::new) {
@@ -165,15 +165,15 @@ pub(crate) fn reproduce(py: Python<'_>, request: Request, callback: Option<Py<Py
     })?;
     match found {
         Found::Whole { json, text } => Ok((json, text)),
-        Found::Interrupted => Err(PyKeyboardInterrupt::new_err("the same call goes on with what the folder has")),
+        Found::Interrupted => Err(PyKeyboardInterrupt::new_err("the same call continues with what the folder has")),
         Found::Ended => Err(PyRuntimeError::new_err(
-            "the callback ended the experiment; the same call goes on with what the folder has",
+            "the callback ended the experiment; the same call continues with what the folder has",
         )),
     }
 }
 
-/// The models of an experiment: cell, seed, and the cell whose model of seed 0 it starts from. None of `gaussians8`, whose
-/// seeds alone can be shared out.
+/// The models of an experiment: cell, seed, and the cell whose model of seed 0 it starts from. Empty for `gaussians8`,
+/// which can only be distributed by seeds.
 #[pyfunction]
 pub(crate) fn cells(py: Python<'_>, request: Request) -> PyResult<Vec<(String, u64, Option<String>)>> {
     unlocked(py, || match request.experiment()? {

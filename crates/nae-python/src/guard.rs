@@ -1,5 +1,4 @@
-//! Work without the interpreter's lock, and what becomes of what goes wrong there: an error is an exception with its
-//! text, a panic too.
+//! Runs work without the interpreter's lock, and converts its errors and panics to exceptions with their text.
 
 use std::error::Error;
 use std::io;
@@ -12,32 +11,32 @@ use nae_onnx::file::FileError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// What goes wrong without the lock, and which exception it is in Python.
+/// A failure without the lock, and its exception in Python.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// `ValueError`: what was given cannot be used.
+    /// `ValueError`: an argument cannot be used.
     Value(String),
-    /// `OSError`: a file cannot be read or written. With the system's error where there is one, Python chooses
-    /// `FileNotFoundError` and the like.
+    /// `OSError`: a file cannot be read or written. If there is an error of the system, Python selects a subclass
+    /// such as `FileNotFoundError`.
     File(io::ErrorKind, String),
-    /// `RuntimeError`: a bug, or a runtime that fails.
+    /// `RuntimeError`: a bug, or a failure of a runtime.
     Runtime(String),
-    /// One that has been raised.
+    /// An exception that was already raised.
     Raised(PyErr),
 }
 
 impl Failure {
-    /// With the texts of all causes, as the programs print them.
+    /// A `ValueError` with the texts of all causes, as the programs print them.
     pub(crate) fn value(error: &dyn Error) -> Self {
         Self::Value(chain(error))
     }
 
-    /// The same, of a part of what was given.
+    /// The same for a part of the arguments, whose name precedes the text.
     pub(crate) fn of(name: &str, error: &dyn Error) -> Self {
         Self::value(error).about(name)
     }
 
-    /// The same, with what it is about before its text.
+    /// The same failure with a name before its text.
     pub(crate) fn about(self, name: &str) -> Self {
         let about = |text| format!("{name}: {text}");
         match self {
@@ -49,7 +48,7 @@ impl Failure {
     }
 }
 
-/// An error's text with those of its causes: no error repeats what its source says.
+/// The text of an error and of its causes; no error repeats the text of its source.
 fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -118,7 +117,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Value(text) => PyValueError::new_err(text),
-            // An `io::Error` of this kind becomes the subclass of `OSError` that Python has for it.
+            // An `io::Error` of this kind is converted to the corresponding subclass of `OSError`.
             Failure::File(io::ErrorKind::Other, text) => PyOSError::new_err(text),
             Failure::File(kind, text) => io::Error::new(kind, text).into(),
             Failure::Runtime(text) => PyRuntimeError::new_err(text),
@@ -127,10 +126,11 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// Runs `work` without the interpreter's lock, so that other threads of Python go on; a panic is a `RuntimeError`.
+/// Runs `work` without the interpreter's lock, so that other Python threads continue. A panic is converted to a
+/// `RuntimeError`.
 pub(crate) fn unlocked<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
     let done = py.detach(|| {
-        // What a panic leaves half done belongs to `work`, and goes with it.
+        // An inconsistent state after a panic is confined to `work`, which is dropped.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Arrays of images, borrowed from NumPy: each one as pixels, or all as the network's input where they are that already.
+//! Arrays of images, borrowed from NumPy: converted to pixels one by one, or used directly if they already are the
+//! network's input.
 
 use nae_core::Shape;
 use nae_infer::card::ScoringSettings;
@@ -17,7 +18,7 @@ pub(crate) enum Array<'py> {
     Doubles(PyReadonlyArrayDyn<'py, f64>),
 }
 
-/// Its values, row after row.
+/// The values of an array, row after row.
 #[derive(Clone, Copy)]
 pub(crate) enum Values<'a> {
     /// From 0 to 255.
@@ -29,8 +30,10 @@ pub(crate) enum Values<'a> {
 }
 
 impl<'py> Array<'py> {
+    /// Borrows an array.
+    ///
     /// # Errors
-    /// `TypeError` for other elements, and for what is no array.
+    /// `TypeError` for other element types, and for objects that are not arrays.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Some(bytes) = typed(object) {
             return Ok(Self::Bytes(bytes));
@@ -56,8 +59,10 @@ impl<'py> Array<'py> {
         }
     }
 
+    /// The values of the array.
+    ///
     /// # Errors
-    /// `TypeError` where the array is not in C order.
+    /// `TypeError` if the array is not in C order.
     pub(crate) fn values(&self) -> PyResult<Values<'_>> {
         let whole = match self {
             Self::Bytes(array) => array.as_slice().map(Values::Bytes),
@@ -68,13 +73,13 @@ impl<'py> Array<'py> {
     }
 }
 
-/// The array, where its elements are of this type and where the processor wants them.
+/// The array, if its elements have this type and are aligned for the processor.
 fn typed<'py, T: Element>(object: &Bound<'py, PyAny>) -> Option<PyReadonlyArrayDyn<'py, T>> {
     let array = object.cast::<PyArrayDyn<T>>().ok()?;
     if array.is_aligned() { array.extract().ok() } else { None }
 }
 
-/// Images of one array.
+/// The images of one array.
 #[derive(Clone, Copy)]
 pub(crate) struct Images<'a> {
     pub(crate) values: Values<'a>,
@@ -82,7 +87,7 @@ pub(crate) struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
-    /// The image `index`, copied; `None` behind the last.
+    /// A copy of the image `index`; `None` past the last.
     pub(crate) fn pixels(&self, index: usize) -> Option<Pixels> {
         let shape = self.axes.shape;
         let range = index * shape.len()..(index + 1) * shape.len();
@@ -95,7 +100,7 @@ impl<'a> Images<'a> {
         Some(Pixels { shape, values: if last { values } else { to_channels_last(&values, shape) } })
     }
 
-    /// All images as the network's input, not copied, where they are in its shape, its order and its range.
+    /// All images as the network's input, not copied, if they have its shape, order and range.
     pub(crate) fn as_input(&self, settings: &ScoringSettings) -> Option<&'a [f32]> {
         let Values::Floats(values) = self.values else { return None };
         let (input, preprocessing) = (settings.contract.input, settings.contract.preprocessing);
@@ -104,7 +109,7 @@ impl<'a> Images<'a> {
         let in_order = !self.axes.channels_last || input.channels == 1;
         let image = matches!(input, Shape { channels: 1 | 3, .. });
         let whole = self.axes.shape == input && in_order && image && as_they_are && settings.tiles.is_none();
-        // What is out of range is left to the way that names it.
+        // Values out of range are left to the other path, which reports them.
         (whole && values.iter().all(|value| (0.0..=1.0).contains(value))).then_some(values)
     }
 }

@@ -1,38 +1,39 @@
-//! What the axes of an array of images are. An array does not say: the rule of [`axes`] is the one that the guide
-//! (`docs/python.md`) gives, and what it cannot tell apart is an error.
+//! Determines the axes of an array of images, which an array does not contain. The rule of [`axes`] is that of the
+//! guide (`docs/python.md`); ambiguous arrays are an error.
 
 use nae_core::Shape;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// An array of images as axes.
+/// The meaning of the axes of an array of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axes {
-    /// Images.
+    /// The number of images.
     pub(crate) count: usize,
-    /// Of each image.
+    /// The shape of each image.
     pub(crate) shape: Shape,
-    /// Whether the channels of a pixel lie side by side.
+    /// Whether the channels of a pixel are adjacent in memory.
     pub(crate) channels_last: bool,
 }
 
-/// The names a layout may be asked for by, and what each is for.
+/// The names of the layouts.
 const NAMES: [&str; 6] = ["HW", "HWC", "CHW", "NHW", "NHWC", "NCHW"];
 
-/// How an array of the extents `shape` is read, `asked` for by name or by this rule:
+/// Determines the layout of an array of the extents `shape`, `asked` for by name or by this rule:
 ///
 /// - two axes are one grey image;
-/// - three are one image `[H, W, C]` where the last is 1 or 3, and otherwise grey images `[N, H, W]`;
-/// - four are `[N, C, H, W]` where the second is 1 or 3, or `[N, H, W, C]` where the last is; where both are, the one that
-///   is the `network`'s shape.
+/// - three axes are one image `[H, W, C]` if the last is 1 or 3, and otherwise grey images `[N, H, W]`;
+/// - four axes are `[N, C, H, W]` if the second is 1 or 3, or `[N, H, W, C]` if the last is; if both are, the layout is
+///   that of the `network`'s shape.
 ///
-/// The number of the network's own channels counts as 1 and 3 do. Where a network takes coloured images, three axes of
-/// which only the first is its channels are refused: `[C, H, W]` is as likely as so many grey images.
+/// The network's own number of channels counts like 1 and 3. If a network takes coloured images, three axes of which
+/// only the first is its number of channels are refused: `[C, H, W]` is as likely as that number of grey images.
 ///
-/// Of the `member` of a list, which is one image, three axes are `[H, W, C]` or `[C, H, W]`, whichever has channels.
+/// For the `member` of a list, which is one image, three axes are `[H, W, C]` or `[C, H, W]`, whichever has a number of
+/// channels.
 ///
 /// # Errors
-/// What was expected, what was found, and to say `layout=`.
+/// A message with what was expected and what was found, which suggests `layout=`.
 pub(crate) fn axes(shape: &[usize], asked: Option<&str>, network: Option<Shape>, member: bool) -> Result<Axes, String> {
     let channels = |count: usize| count == 1 || count == 3 || network.is_some_and(|network| network.channels == count);
     let found = match asked {
@@ -75,7 +76,7 @@ fn named(shape: &[usize], name: &str) -> Result<Axes, String> {
     })
 }
 
-/// An image of three axes.
+/// The layout of an image of three axes.
 fn one(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>) -> Result<Axes, String> {
     let (chw, hwc) = (named(shape, "CHW")?, named(shape, "HWC")?);
     let fits = |axes: Axes| network == Some(axes.shape);
@@ -83,9 +84,7 @@ fn one(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>
         (true, false) => Ok(chw),
         (false, true) => Ok(hwc),
         (true, true) if fits(chw) != fits(hwc) => Ok(if fits(chw) { chw } else { hwc }),
-        (true, true) => {
-            Err(format!("an array of shape {shape:?} may be [C, H, W] or [H, W, C]: say which with layout=\"CHW\""))
-        }
+        (true, true) => Err(format!("an array of shape {shape:?} may be [C, H, W] or [H, W, C]: give layout=\"CHW\"")),
         (false, false) => Err(format!(
             "expected one image in each member of a list, [H, W], [H, W, C] or [C, H, W] of 1 or 3 channels, found an array of \
              shape {shape:?}"
@@ -95,9 +94,7 @@ fn one(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>
 
 fn guessed(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>) -> Result<Axes, String> {
     let (first, last) = (shape.first().is_some_and(|&n| channels(n)), shape.last().is_some_and(|&n| channels(n)));
-    let two = |a: &str, b: &str| {
-        format!("an array of shape {shape:?} may be {a} or {b}: say which with layout=\"{}\"", bare(a))
-    };
+    let two = |a: &str, b: &str| format!("an array of shape {shape:?} may be {a} or {b}: give layout=\"{}\"", bare(a));
     match *shape {
         [_, _] => named(shape, "HW"),
         // A network for images as narrow as this.
@@ -134,13 +131,13 @@ fn guessed(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Sh
     }
 }
 
-/// `[N, H, W]` as it is written for `layout=`.
+/// The letters of `[N, H, W]`, as written for `layout=`.
 fn bare(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphabetic).collect()
 }
 
-/// Images, channels, rows and columns of an array of the extents `shape`, and whether the channels come last, for a
-/// network that is not known yet.
+/// The number of images, channels, rows and columns of an array of the extents `shape`, and whether the channels are
+/// the last axis, for a network that is not known yet.
 #[pyfunction]
 #[pyo3(signature = (shape, layout=None, member=false))]
 pub(crate) fn image_axes(

@@ -1,19 +1,19 @@
-//! The extension module `nae_edge._native`: what the package `nae_edge` does not do in Python.
+//! The extension module `nae_edge._native`: the part of the package `nae_edge` that is not written in Python.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `layout` | what the axes of an array are |
+//! | `layout` | the meaning of the axes of an array |
 //! | `images` | arrays and files to images |
 //! | `tables` | columns to rows |
 //! | `detector` | a model that scores all of these |
-//! | `scores` | energies and the like as arrays |
+//! | `scores` | energies and other results as arrays |
 //! | `training` | a run of the trainer |
-//! | `experiments` | the paper's experiments, and what several machines found of them in one table |
-//! | `watch` | how Python watches one, and stops it |
-//! | `guard` | the interpreter let go, panics and errors as exceptions |
+//! | `experiments` | the paper's experiments, and results of several machines in one table |
+//! | `watch` | callbacks during a run, and its interruption |
+//! | `guard` | release of the interpreter's lock, panics and errors as exceptions |
 //!
-//! Objects of other libraries (Pillow, pandas, polars, Arrow, scikit-learn) are recognised in Python, in `python/nae_edge`;
-//! here arrive arrays, names and paths.
+//! Objects of other libraries (Pillow, pandas, polars, Arrow, scikit-learn) are converted in Python, in
+//! `python/nae_edge`; this module receives arrays, names and paths.
 
 mod detector;
 mod experiments;

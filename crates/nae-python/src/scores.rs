@@ -1,4 +1,5 @@
-//! The scores of many samples: collected in a few vectors during scoring, then handed to Python as arrays without another copy.
+//! The scores of many samples: collected in a few vectors during scoring, then returned to Python as arrays without a
+//! further copy.
 
 use nae_infer::Scored;
 use numpy::{PyArray1, PyArrayMethods as _};
@@ -7,17 +8,17 @@ use pyo3::types::{IntoPyDict as _, PyDict, PyList};
 
 use crate::guard::Failure;
 
-/// What is kept of each sample beside its energy.
+/// The optional results for each sample, besides its energy.
 #[derive(Clone, Copy, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Keep {
     pub(crate) latents: bool,
     pub(crate) heat_maps: bool,
-    /// Whether a sample that cannot be scored has NaN for its energy and its message kept, instead of ending the call.
+    /// Whether a sample that cannot be scored gets the energy NaN and a stored message, instead of ending the call.
     pub(crate) errors: bool,
 }
 
-/// The scores so far.
+/// The collected scores.
 pub(crate) struct Gathered {
     keep: Keep,
     /// Whether the model gives p-values.
@@ -28,12 +29,12 @@ pub(crate) struct Gathered {
     energies: Vec<f32>,
     p_values: Vec<f32>,
     verdicts: Vec<bool>,
-    /// Row after row; `None` where the model gives none out.
+    /// Row after row; `None` if the model has no latent output.
     latents: Option<Vec<f32>>,
-    /// Map after map, and the rows and columns of each.
+    /// Map after map; the next field: the rows and columns of each.
     heat_maps: Vec<f32>,
     map_shapes: Vec<(usize, usize)>,
-    /// Samples that could not be scored, by their position, and why.
+    /// The positions of samples that could not be scored, with the reasons.
     errors: Vec<(usize, String)>,
 }
 
@@ -54,7 +55,7 @@ impl Gathered {
         }
     }
 
-    /// Samples so far.
+    /// The number of samples so far.
     pub(crate) fn len(&self) -> usize {
         self.energies.len()
     }
@@ -80,7 +81,7 @@ impl Gathered {
     /// Adds a sample that could not be scored.
     ///
     /// # Errors
-    /// `failure` itself, where errors are not kept, or where it is not about the sample.
+    /// `failure` itself, if errors are not kept, or if it does not concern the sample.
     pub(crate) fn push_error(&mut self, name: Option<String>, failure: Failure) -> Result<(), Failure> {
         let text = match failure {
             Failure::Value(text) | Failure::File(_, text) if self.keep.errors => text,
@@ -116,7 +117,7 @@ impl Gathered {
     }
 }
 
-/// `count` rows of `length` values: those of `rows` in their order, and NaN where `is_gap`.
+/// `count` rows of `length` values: those of `rows` in order, with rows of NaN where `is_gap` is true.
 fn with_gaps(rows: Vec<f32>, length: usize, count: usize, is_gap: impl Fn(usize) -> bool) -> Vec<f32> {
     if rows.len() == count * length {
         return rows;
@@ -135,8 +136,8 @@ fn with_gaps(rows: Vec<f32>, length: usize, count: usize, is_gap: impl Fn(usize)
     all
 }
 
-/// The maps of `count` samples, of which those that are not a gap have a shape: one array, NaN in a gap, where all shapes are equal; a
-/// list of arrays otherwise, empty in a gap; `None` where there is no map.
+/// The heat maps of `count` samples; those that are not a gap have a shape. Returns one array, with NaN in gaps, if all
+/// shapes are equal; otherwise a list of arrays, empty in gaps; `None` if there are no maps.
 fn heat_maps<'py>(
     py: Python<'py>,
     values: Vec<f32>,

@@ -1,5 +1,5 @@
-//! Columns from Python to a table as `nae_input` reads it from a file: a number that is NaN is a gap, a text means what it
-//! would mean in a file.
+//! Converts columns from Python to a table like one that `nae_input` reads from a file: NaN is a missing value, and a
+//! text has the same meaning as in a file.
 
 use nae_infer::input::table::{Cell, Table};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods as _};
@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 
 use crate::guard::Failure;
 
-/// What messages call a table that is no file.
+/// The name of a table in memory, in messages.
 pub(crate) const IN_MEMORY: &str = "table";
 
-/// One column.
+/// The values of one column.
 enum Column {
     Numbers(Vec<f64>),
     Texts(Vec<Option<String>>),
@@ -20,7 +20,7 @@ enum Column {
 impl Column {
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(numbers) = object.extract::<PyReadonlyArray1<'_, f64>>() {
-            // With strides, as a column of a matrix has.
+            // The array may have strides, such as a column of a matrix.
             return Ok(Self::Numbers(numbers.as_array().to_vec()));
         }
         object
@@ -47,7 +47,7 @@ impl Column {
     }
 }
 
-/// As the number would be read from a file: infinities are no readings.
+/// Converts a number as if it were read from a file: non-finite numbers are missing values.
 fn number_cell(number: f64) -> Cell {
     if number.is_finite() {
         Cell::Number(number)
@@ -58,10 +58,10 @@ fn number_cell(number: f64) -> Cell {
     }
 }
 
-/// The table of these columns.
+/// Makes a table of these columns.
 ///
 /// # Errors
-/// `TypeError` for a column of anything else, `ValueError` where they are of different lengths or two have one name.
+/// `TypeError` for a column of another type, `ValueError` if lengths differ or names are repeated.
 pub(crate) fn of_columns(names: Vec<String>, columns: &[Bound<'_, PyAny>]) -> PyResult<Table> {
     let columns: Vec<Column> = columns.iter().map(Column::of).collect::<PyResult<_>>()?;
     let rows = columns.first().map_or(0, Column::len);
@@ -73,7 +73,7 @@ pub(crate) fn of_columns(names: Vec<String>, columns: &[Bound<'_, PyAny>]) -> Py
     Ok(Table::new(IN_MEMORY, names, rows).map_err(Failure::from)?)
 }
 
-/// The table of a matrix, one row a row; without names its columns are called as those of a file without a header.
+/// Makes a table of a matrix, with its rows as rows. Without names, columns are named as in a file without a header.
 ///
 /// # Errors
 /// As for [`of_columns`].

@@ -1,4 +1,4 @@
-//! A run of the trainer within Python: what `nae-train` does, from the same arguments, with its result in memory.
+//! A run of the trainer in Python: the same as `nae-train` with the same arguments, with the result in memory.
 
 use std::num::NonZero;
 use std::ops::RangeInclusive;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use nae_data::own::{Asked, Corrupt};
 use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
-use nae_train::broken_off::BrokenOff;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, MethodKind, change, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
+use nae_train::interrupted::InterruptedRun;
 use nae_train::own::{self, Length, OwnError, OwnForm, OwnMethod, Planned, Wishes};
 use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RESUME, Resume, RunFolder};
@@ -27,7 +27,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::guard::{Failure, unlocked};
 use crate::watch::{End, Watch};
 
-/// The arguments of `nae_edge.train`, checked there for their types alone.
+/// The arguments of `nae_edge.train`, which checks only their types.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Request {
@@ -51,28 +51,28 @@ pub(crate) struct Request {
     window: Option<usize>,
     window_stride: Option<usize>,
     held_out: Option<u8>,
-    /// Values in place of the preset's, as JSON.
+    /// Values that replace those of the preset, as JSON.
     changes: Option<String>,
     confidence: Option<f64>,
     threads: Option<usize>,
     folder: PathBuf,
-    /// Whether a run in the folder that was broken off is gone on with.
+    /// Whether to continue an interrupted run in the folder.
     resume: bool,
-    /// Seconds between two states to go on from.
+    /// The seconds between two saved states.
     checkpoint_every: f64,
-    /// Whether the model is evaluated, and a report written.
+    /// Whether to evaluate the model and write a report.
     report: bool,
-    /// Whether bars are drawn on standard error, where that is a terminal.
+    /// Whether to show progress bars on standard error, if that is a terminal.
     bars: bool,
 }
 
-/// A run that starts, or is gone on with.
+/// A run that starts or continues.
 struct Begun {
     planned: Planned,
     resume: Option<Resume>,
 }
 
-/// What a run leaves, on its way to Python.
+/// The results of a run, to be returned to Python.
 struct Trained {
     model: Vec<u8>,
     json: Option<String>,
@@ -88,7 +88,7 @@ impl Request {
         if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
     }
 
-    /// In place of the preset's, or for data without one.
+    /// The method that replaces the preset's, or that for data without a preset.
     fn method(&self) -> Result<Option<MethodKind>, Failure> {
         let known = |name: &str| {
             MethodKind::from_name(name).ok_or_else(|| {
@@ -99,7 +99,7 @@ impl Request {
         Ok(self.method.as_deref().map(known).transpose()?)
     }
 
-    /// Refuses what would be passed over.
+    /// Refuses arguments that would be ignored.
     fn check_pairs(&self) -> Result<(), Failure> {
         let own = [
             ("form", self.form.is_some()),
@@ -182,7 +182,7 @@ impl Request {
         }
     }
 
-    /// What a preset says, or what fits the data.
+    /// The plan of a preset, or one that fits the data.
     fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
         self.check_pairs()?;
         let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
@@ -209,11 +209,11 @@ impl Request {
         raw.data.held_out = self.held_out.or(raw.data.held_out);
         raw.calibration.confidence = self.confidence.or(raw.calibration.confidence);
         if let Some(features) = &mut raw.data.features {
-            // Settings of a run that is made anew, on whatever data.
+            // The preset may be from an earlier run; the new run may use other data.
             features.data_sha256 = None;
         }
         let config = Config::new(raw).map_err(|error| Failure::value(&error))?;
-        // What would come back cannot be made: known before the time is spent.
+        // Fails before the training if the model cannot be returned.
         export::check(config.method()).map_err(|error| Failure::value(&error))?;
         let engine = choice.engine(config.architecture()).map_err(|error| Failure::value(&error))?;
         let mut prepared = Prepared::new(config, self.seed, self.data.as_deref(), self.corrupt())?;
@@ -226,15 +226,15 @@ impl Request {
         Ok(Planned { prepared, engine, choices: Vec::new() })
     }
 
-    /// What is gone on with, or what is planned.
+    /// The interrupted run to be continued, or a new one.
     fn begun(&self, device: &Device, started: Instant) -> Result<Begun, Failure> {
         if !self.resume || !self.folder.join(RESUME).exists() {
             return Ok(Begun { planned: self.planned(device, started)?, resume: None });
         }
-        let run = BrokenOff::read(&self.folder).map_err(|error| Failure::value(&error))?;
+        let run = InterruptedRun::read(&self.folder).map_err(|error| Failure::value(&error))?;
         if run.seed != self.seed {
             let (folder, found) = (self.folder.display(), run.seed);
-            return Err(format!("{folder}: a run there was broken off, and has seed {found}, not {}", self.seed).into());
+            return Err(format!("{folder}: the interrupted run there has seed {found}, not {}", self.seed).into());
         }
         let prepared = run.prepare(self.data.as_deref(), self.outliers.as_deref(), self.corrupt());
         let (prepared, resume) = prepared.map_err(|error| Failure::value(&error))?;
@@ -282,7 +282,7 @@ impl Request {
         };
         let run = Finished { prepared, outcome, engine, choices, started };
         let trained = self.conclude(run, &device, &mut folder)?;
-        // A run that was interrupted can be gone on with.
+        // A run that was interrupted can be continued.
         if interrupted.is_none() {
             folder.finish().map_err(|error| Failure::value(&error))?;
         }
@@ -309,7 +309,7 @@ impl Request {
     }
 }
 
-/// As clap says it of an argument.
+/// Checks an argument, with the same message as clap.
 fn within(name: &str, value: Option<usize>, range: RangeInclusive<usize>) -> Result<Option<usize>, Failure> {
     match value {
         Some(value) if !range.contains(&value) => {
@@ -334,7 +334,7 @@ fn form(name: &str) -> Result<OwnForm, Failure> {
     }
 }
 
-/// Changes to a preset, from JSON.
+/// Converts the changes of a preset from JSON.
 fn table(changes: &str) -> Result<toml::Table, Failure> {
     let changes: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(changes).map_err(|error| Failure::of("changes", &error))?;
@@ -365,7 +365,7 @@ pub(crate) fn train(py: Python<'_>, request: Request, callback: Option<Py<PyAny>
         Some(threads) => shard::with_threads(threads, || request.run(callback)),
         None => request.run(callback),
     })?;
-    // Pressed during the evaluation, it would be raised on the way back, and the model lost.
+    // Ctrl-C during the evaluation would otherwise be raised on return, and the model would be lost.
     if let Err(error) = py.check_signals() {
         if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
             return Err(error);

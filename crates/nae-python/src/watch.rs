@@ -1,5 +1,5 @@
-//! What Python hears of work that runs without its lock, and how it ends it: a callback that is called for every step and every
-//! look at the model, and Ctrl-C.
+//! Connects work that runs without the interpreter's lock to Python: a callback that is called for every step and every
+//! look at the model and can end the work, and Ctrl-C.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,8 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Time between two checks for Ctrl-C: short enough for whoever presses it, long enough that taking the lock costs nothing.
+/// The time between two checks for Ctrl-C: short enough for users, and long enough that the cost of taking the lock is
+/// negligible.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Checks for Ctrl-C, at most every [`PATIENCE`].
@@ -27,8 +28,10 @@ impl Signals {
         Self { checked: Instant::now() }
     }
 
+    /// Checks for signals.
+    ///
     /// # Errors
-    /// What the handler of a signal raised, usually `KeyboardInterrupt`.
+    /// The exception that a signal handler raised, usually `KeyboardInterrupt`.
     pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.checked.elapsed() < PATIENCE {
             return Ok(());
@@ -38,19 +41,19 @@ impl Signals {
     }
 }
 
-/// Why a run ends early: it outlives the watchers of its models.
+/// The reasons for an early end of a run; shared by the watchers of its models.
 #[derive(Default)]
 pub(crate) struct End {
-    /// Set where it does.
+    /// Set if the run is to end.
     pub(crate) stop: AtomicBool,
-    /// Ctrl-C was pressed.
+    /// Whether Ctrl-C was pressed.
     pub(crate) interrupted: AtomicBool,
-    /// What the callback raised.
+    /// The exception that the callback raised.
     raised: Mutex<Option<PyErr>>,
 }
 
 impl End {
-    /// What the callback raised, once.
+    /// Takes the exception that the callback raised.
     pub(crate) fn raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -65,10 +68,10 @@ impl End {
         }
     }
 
-    /// Runs `work`, which tells nobody of its steps, in a thread of its own, while this one checks for Ctrl-C: signals are handled
-    /// by Python's main thread alone. `work` has to end where `stop` is set.
+    /// Runs `work`, which has no callback, in another thread, while this one checks for Ctrl-C: only Python's main
+    /// thread handles signals. `work` has to end when `stop` is set.
     pub(crate) fn watching<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        // What the caller asked for holds for its own thread.
+        // The number of threads is a setting of the calling thread.
         let threads = shard::count();
         let mut signals = Signals::new();
         thread::scope(|scope| {
@@ -84,7 +87,7 @@ impl End {
     }
 }
 
-/// Tells a callback, and stops the run where it says so.
+/// Calls a callback, and ends the run if it returns `False`.
 pub(crate) struct Watch<'a> {
     callback: Option<Py<PyAny>>,
     end: &'a End,
@@ -93,7 +96,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// `callback` gets a dictionary; where it returns `False`, the run ends with what is there.
+    /// `callback` receives a dictionary; if it returns `False`, the run ends with its current state.
     pub(crate) fn new(callback: Option<Py<PyAny>>, end: &'a End) -> Self {
         Self { callback, end, total: 0, signals: Signals::new() }
     }
@@ -107,12 +110,12 @@ impl<'a> Watch<'a> {
             event.set_item("step", step)?;
             event.set_item("total", total)?;
             for (name, value) in figures.as_object().into_iter().flatten() {
-                // `step` and `phase` again, and figures that are no numbers in a short run.
+                // `step` and `phase` are set already; figures of a short run may not be numbers.
                 if let (Some(value), false) = (value.as_f64(), name == "step" || name == "update") {
                     event.set_item(name, value)?;
                 }
             }
-            // NumPy's false is one, too; what is no truth value goes on.
+            // NumPy's false also ends the run; a value that is not a truth value does not.
             if matches!(callback.bind(py).call1((event,))?.extract(), Ok(false)) {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -137,7 +140,7 @@ impl Observer for Watch<'_> {
         }
     }
 
-    /// Asked after each update: epochs may take minutes. Nothing is stored here.
+    /// Called after each update, since epochs may take minutes. No state is stored here.
     fn wants_snapshot(&mut self, _last: bool) -> bool {
         if let Err(error) = self.signals.check() {
             self.end.raise(error);

@@ -105,7 +105,7 @@ def test_axes_are_read_by_the_rule(detector, shape, layout, count):
 @pytest.mark.parametrize(
     ("shape", "layout", "problem"),
     [
-        ((5, 3, 7, 3), None, r'may be \[N, C, H, W\] or \[N, H, W, C\]: say which with layout="NCHW"'),
+        ((5, 3, 7, 3), None, r'may be \[N, C, H, W\] or \[N, H, W, C\]: give layout="NCHW"'),
         ((5, 7, 9, 2), None, r"expected 1 or 3 channels, \[N, C, H, W\] or \[N, H, W, C\], found .*\[5, 7, 9, 2\]"),
         ((5,), None, r"expected images \[N, C, H, W\].* found an array of shape \[5\]"),
         ((2, 2, 2, 2, 2), None, "expected images"),
@@ -127,7 +127,7 @@ def test_a_network_for_colour_does_not_guess(root, tmp_path, digits):
     with pytest.warns(UserWarning):
         trained = nae_edge.train(images, pretraining_updates=1, updates=1, progress=False)
     assert trained.detector.input_shape == (3, 16, 16)
-    with pytest.raises(ValueError, match=r'may be \[C, H, W\] or \[N, H, W\]: say which with layout="CHW"'):
+    with pytest.raises(ValueError, match=r'may be \[C, H, W\] or \[N, H, W\]: give layout="CHW"'):
         trained.detector.score(images[0])
     one = trained.detector.score(images[0], layout="CHW").energies
     np.testing.assert_allclose(one, trained.detector.score(images[0].transpose(1, 2, 0)).energies, rtol=1e-5)

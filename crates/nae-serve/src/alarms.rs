@@ -1,4 +1,5 @@
-//! What an alarm is, and how one is raised: into the journal, its pictures beside, the clients told.
+//! Alarms: their JSON, and how one is raised: it is written to the journal, its pictures are stored, and the clients
+//! are notified.
 
 use std::io;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ use super::pictures::{Kind, Pictures};
 use super::receiver::Receiver;
 use super::shown::Shown;
 
-/// Bytes of a frame's name that an alarm holds, so that it fits in its slot.
+/// The most bytes of a frame's name that an alarm contains, so that the alarm fits in its slot of the journal.
 const NAME_LENGTH: usize = 200;
 
-/// An alarm as receivers get it. A receiver that sees an `id` twice has had the alarm before.
+/// An alarm as it is sent to receivers. If a receiver sees an `id` twice, it already has the alarm.
 #[derive(Debug, Serialize)]
 struct Alarm<'a> {
     id: &'a str,
@@ -39,37 +40,37 @@ struct Alarm<'a> {
     source: &'a str,
     frame: Option<&'a str>,
     model: &'a str,
-    /// Whether that was the model for the night; none where day and night are not told apart.
+    /// Whether that model was the one for the night; `None` if day and night are not distinguished.
     #[serde(skip_serializing_if = "Option::is_none")]
     night: Option<bool>,
-    /// By which regions the model looked, as their digest; none where it saw all of the frame.
+    /// The digest of the regions that limited what the model saw; `None` if it saw the whole frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     regions: Option<&'a str>,
-    /// Where the service shows its picture, if it was kept.
+    /// The address of the alarm's picture at the service, if the picture was kept.
     picture: String,
 }
 
-/// Raises alarms and knows those of the past.
+/// Raises alarms and gives access to past ones.
 pub(crate) struct Alarms {
     journal: Arc<Journal>,
     pictures: Pictures,
     camera: CameraName,
-    /// What the addresses of this camera, and the ids of its alarms, begin with.
+    /// The prefix of this camera's addresses; `id_prefix` is that of its alarms' ids.
     address: String,
     id_prefix: String,
     source: String,
-    /// Names and keys.
+    /// The name and the key of each receiver.
     receivers: Vec<(String, String)>,
     metrics: Arc<CameraMetrics>,
     recorder: Recorder,
 }
 
 impl Alarms {
-    /// Opens journal and pictures and starts to send what waits to the receivers; the threads end when the alarms are
-    /// [stopped](Self::stop).
+    /// Opens the journal and the pictures, and starts to send pending alarms to the receivers. The threads end after
+    /// [`stop`](Self::stop).
     ///
     /// # Errors
-    /// If the folder of the settings cannot be written, or the system gives no thread.
+    /// If the camera's state folder cannot be written, or the system cannot start a thread.
     pub(crate) fn open(
         config: &CameraConfig,
         receivers: Vec<Box<dyn Receiver>>,
@@ -119,7 +120,7 @@ impl Alarms {
                     .map(|applied| applied.digest()),
                 picture: format!("{}/alarms/{number}/image", self.address),
             };
-            // Texts and finite numbers: this does not fail.
+            // Cannot fail: the alarm consists of texts and finite numbers.
             serde_json::to_string(&alarm).unwrap_or_default()
         });
         self.metrics.alarms.inc();
@@ -143,30 +144,30 @@ impl Alarms {
         monitor.tell(Event::Alarm { number });
     }
 
-    /// The last alarms as JSON, the newest first, and whether each has a picture.
+    /// The last alarms as JSON, the newest first, each with whether it has a picture.
     pub(crate) fn recent(&self, count: usize) -> Vec<(String, bool)> {
         self.journal.recent(count).into_iter().map(|(number, text)| (text, self.pictures.has(number))).collect()
     }
 
-    /// All alarms that the journal has, the oldest first.
+    /// All alarms in the journal, the oldest first.
     pub(crate) fn of_journal(&self) -> Vec<AlarmRecord> {
         let texts = self.journal.recent(usize::MAX).into_iter().rev();
         texts.filter_map(|(_, text)| record(&text)).collect()
     }
 
-    /// A picture of an alarm.
+    /// Reads a picture of an alarm.
     pub(crate) fn picture(&self, number: u64, kind: Kind) -> Option<axum::body::Bytes> {
         self.pictures.read(number, kind)
     }
 
-    /// Brings what waits and what was lost into the metrics.
+    /// Updates the metrics with the numbers of pending and lost alarms.
     pub(crate) fn measure(&self) {
         for (name, key) in &self.receivers {
             self.metrics.behind(name, self.journal.behind(key));
         }
     }
 
-    /// Lets receivers have what waits for up to `time`, then stops; the rest is sent after the next start.
+    /// Waits up to `time` for pending alarms to be delivered, then stops; the rest is sent after the next start.
     pub(crate) fn stop(&self, time: Duration) {
         let end = Instant::now() + time;
         let waiting = || self.receivers.iter().any(|(_, key)| self.journal.behind(key).0 > 0);
@@ -177,7 +178,7 @@ impl Alarms {
     }
 }
 
-/// An alarm of the journal; none where it was written by a version that says something else.
+/// Parses an alarm of the journal; `None` if it was written by a version with another format.
 fn record(text: &str) -> Option<AlarmRecord> {
     let alarm: Value = serde_json::from_str(text).ok()?;
     let field = |name: &str| alarm[name].as_str();
@@ -192,7 +193,7 @@ fn record(text: &str) -> Option<AlarmRecord> {
     })
 }
 
-/// What of a name fits in an alarm.
+/// The beginning of a name, as much as fits in an alarm.
 fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_LENGTH)]
 }
@@ -202,7 +203,7 @@ fn cut(name: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// A slot of the journal has 1,008 bytes for it.
+    /// A slot of the journal has 1,008 bytes for an alarm.
     #[test]
     fn the_longest_alarm_fits_in_its_slot() {
         let camera: CameraName = "x".repeat(64).parse().unwrap();

@@ -1,5 +1,5 @@
-//! An MQTT broker as the settings name it: its address, who the service is to it, and the topics. How it is spoken to is in
-//! [`mqtt`](super::mqtt).
+//! An MQTT broker as the settings describe it: its address, the login and client id of the service, and the topics. The
+//! protocol is in [`mqtt`](super::mqtt).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,23 +10,23 @@ use super::camera_name::CameraName;
 use super::secret::Secret;
 use super::tls::TlsFiles;
 
-/// `[mqtt[s]://][USER:PASSWORD@]HOST[:PORT]`; the port may be left out after `mqtt://` or `mqtts://`.
+/// `[mqtt[s]://][USER:PASSWORD@]HOST[:PORT]`; the port is optional after `mqtt://` or `mqtts://`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BrokerAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Whether it is `mqtts://`.
+    /// Whether the scheme is `mqtts://`.
     pub(crate) encrypted: bool,
-    /// User and password.
+    /// The user and the password.
     pub(crate) login: Option<(String, Secret)>,
-    /// As it was written.
+    /// The address as it was given.
     written: Secret,
 }
 
 impl FromStr for BrokerAddress {
     type Err = String;
 
-    /// The error does not repeat the address: a password may be in it.
+    /// The error does not repeat the address, since it may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
         let (encrypted, usual_port, rest) = match text.split_once("://") {
             None => (false, None, text),
@@ -57,31 +57,31 @@ impl FromStr for BrokerAddress {
 }
 
 impl fmt::Display for BrokerAddress {
-    /// For the log and the metrics.
+    /// The form for the log and the metrics, without the login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 
-/// A broker as the settings name it, for all cameras.
+/// The settings of a broker, for all cameras.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BrokerSettings {
-    /// With the login to use, from wherever it was given.
+    /// The address, with the login to use, whichever setting gave it.
     pub(crate) address: BrokerAddress,
-    /// Looked at where the address is `mqtts://`.
+    /// Used if the address is `mqtts://`.
     pub(crate) tls: TlsFiles,
-    /// In place of one that the service chooses.
+    /// The client id; if `None`, the service chooses one.
     pub(crate) client_id: Option<String>,
-    /// Where each alarm goes.
+    /// The topic of alarms.
     pub(crate) alarm_topic: String,
-    /// What the topics of the retained state begin with, in place of `nae`.
+    /// The prefix of the topics of the retained state; `nae` if `None`.
     pub(crate) state_topic: Option<String>,
-    /// What the topics begin with under which Home Assistant is told of the cameras, if it is.
+    /// The prefix of the discovery topics of Home Assistant; `None` if the cameras are not announced to it.
     pub(crate) home_assistant: Option<String>,
 }
 
-/// A broker, and what it is told of one camera.
+/// A broker's settings for one camera.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Broker {
     pub(crate) address: BrokerAddress,
@@ -89,13 +89,13 @@ pub(crate) struct Broker {
     pub(crate) client_id: Option<String>,
     pub(crate) camera: CameraName,
     pub(crate) alarm_topic: String,
-    /// What the topics of the camera's retained state begin with.
+    /// The prefix of the topics of the camera's retained state.
     pub(crate) state_topic: String,
     pub(crate) home_assistant: Option<String>,
 }
 
 impl BrokerSettings {
-    /// What the broker is told of the camera. One among several makes client id and topics its own.
+    /// The settings for one camera. If there are several cameras, client id and topics contain the camera's name.
     pub(crate) fn of(&self, camera: CameraName, among_several: bool) -> Broker {
         let Self { address, tls, client_id, alarm_topic, state_topic, home_assistant } = self.clone();
         let own = |text: String, between: char| if among_several { format!("{text}{between}{camera}") } else { text };
@@ -112,18 +112,18 @@ impl BrokerSettings {
 }
 
 impl Broker {
-    /// What it is called in the log and in metrics.
+    /// The name in the log and in metrics.
     pub(crate) fn name(&self) -> String {
         format!("mqtt {} {}", self.address, self.alarm_topic)
     }
 
-    /// What the journal called it when that was the whole address.
+    /// The key that earlier versions used in the journal, which contains the whole address.
     pub(crate) fn name_before(&self) -> String {
         format!("mqtt {} {}", self.address.written.expose(), self.alarm_topic)
     }
 }
 
-/// A topic to publish under.
+/// Checks a topic to publish under.
 pub(crate) fn topic(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.len() < 1000 && !text.contains(['+', '#', '\0']);
     if plain { Ok(text.to_owned()) } else { Err("a topic without `+` and `#`".into()) }

@@ -1,5 +1,5 @@
-//! One camera of the service: everything that is a camera's own, so that what happens to one is nothing to the others. What
-//! cameras have in common is the pool of the `scorer`, and `http`.
+//! One camera of the service, with everything that belongs to it alone, so that a failure of one camera does not affect
+//! the others. Cameras share only the pool of threads of `scorer`, and `http`.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,49 +33,51 @@ use super::regions::{Regions, Sight};
 use super::scorer::Lane;
 use super::source::{self, Frame};
 
-/// What to do where the regions are not those that the model knows.
+/// The advice if the current regions differ from those of the frames that the model was trained on.
 const LEARN_AGAIN: &str = "the model in use has learned from frames of other regions, and its energies of these mean little: collect \
     frames and learn again";
 
-/// A camera: where its frames come from, the model they are scored by, and what has come of them.
+/// A camera: its source, its models, and its state.
 pub(crate) struct Camera {
     pub(crate) config: CameraConfig,
-    /// The model in use, which is that of the day or of the night; none until one is learned, where the settings name none.
+    /// The model in use, which is that of the day or of the night; `None` until one is learned if the settings name
+    /// none.
     pub(crate) model: Arc<Current>,
-    /// Where its images wait to be scored.
+    /// The queue of its images for the scorer.
     pub(crate) lane: Lane,
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
     quiet: Arc<Quiet>,
-    /// What of its frames the model sees.
+    /// The regions that limit what the model sees of a frame.
     pub(crate) sight: Arc<Sight>,
     pub(crate) day_night: Arc<DayNight>,
     pub(crate) in_use: Arc<InUse>,
-    /// What the model of the day, and that of the night, has for itself.
+    /// What belongs to the model of the day and to that of the night.
     own: PerCondition<Own>,
-    /// Held while a frame is on its way: another model is in use between two only, so that each is of one from beginning to end.
+    /// Held while a frame is processed: the model in use is exchanged only between two frames, so that a single model
+    /// processes each frame.
     frame: Mutex<()>,
     pub(crate) alarms: Alarms,
     pub(crate) metrics: Arc<CameraMetrics>,
-    /// Names it in the log.
+    /// The span that names the camera in the log.
     pub(crate) span: Span,
-    /// Its model's file is to be opened again.
+    /// Requests that its models' files be opened again.
     pub(crate) reload: Notify,
 }
 
-/// What a camera is opened with.
+/// The parts from which a camera is opened.
 pub(crate) struct Parts {
-    /// The model as its file is, if there is one.
+    /// The model as it is in its file, without adjustments, if there is one.
     pub(crate) base: Option<Opened>,
-    /// Where the one in use is kept, at which `lane` looks.
+    /// The model in use, which `lane` reads.
     pub(crate) model: Arc<Current>,
     pub(crate) lane: Lane,
     pub(crate) metrics: CameraMetrics,
-    /// Keeps what becomes of it on disk.
+    /// Writes its history to disk.
     pub(crate) recorder: Recorder,
 }
 
-/// Why a model that was learned did not take over, or the one before did not come back.
+/// The reason why a learned model was not taken into use, or the previous one was not restored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SwapError {
     #[error(transparent)]
@@ -84,20 +86,21 @@ pub(crate) enum SwapError {
     Change(#[from] ChangeError),
 }
 
-/// What goes on beside a camera, and comes to its end after it.
+/// The threads and tasks that run beside a camera, and end after it.
 #[derive(Default)]
 pub(crate) struct Beside {
-    /// A thread for each receiver of alarms.
+    /// The threads that deliver alarms, one for each receiver.
     pub(crate) deliveries: Vec<JoinHandle<()>>,
-    /// The connection to the broker.
+    /// The task of the connection to the broker.
     pub(crate) link: Option<task::JoinHandle<()>>,
 }
 
 impl Camera {
-    /// Opens what it keeps, begins to deliver the alarms that wait, and goes on with what it learns; frames are not taken yet.
+    /// Opens the camera's stored state, starts to deliver pending alarms, and continues interrupted learning. Frames
+    /// are not taken yet.
     ///
     /// # Errors
-    /// If its folder of the state cannot be read or written, or the system gives no thread.
+    /// If its state folder cannot be read or written, or the system cannot start a thread.
     pub(crate) fn open(
         config: CameraConfig,
         service: &Config,
@@ -161,21 +164,21 @@ impl Camera {
         Ok((camera, Beside { deliveries, link }))
     }
 
-    /// Starts to take frames; the thread is given back where it is to be waited for.
+    /// Starts to take frames. Returns the thread if the caller has to wait for its end.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn watch(&self) -> std::io::Result<Option<JoinHandle<()>>> {
         let _entered = self.span.enter();
         source::spawn(self.config.source.clone(), Arc::clone(&self.frames), Arc::clone(&self.monitor))
     }
 
-    /// What the model of a condition has for itself.
+    /// What belongs to the model of a condition.
     pub(crate) fn of(&self, condition: Condition) -> &Own {
         &self.own[condition]
     }
 
-    /// What the model in use has for itself.
+    /// What belongs to the model in use.
     pub(crate) fn of_in_use(&self) -> &Own {
         self.of(self.in_use.model_for())
     }
@@ -183,24 +186,24 @@ impl Camera {
     /// All changes that people made to either model, the oldest first.
     pub(crate) fn adjustments(&self) -> Vec<Adjustment> {
         let mut all = Condition::ALL.map(|condition| self.of(condition).keeper.adjustments()).concat();
-        // What is no time was written by nobody here; it stays where it is.
+        // A time that does not parse was not written by this service; it sorts before all others.
         all.sort_by_key(|adjustment| adjustment.time.parse::<Timestamp>().ok());
         all
     }
 
-    /// Learning of either condition.
+    /// The learning of both conditions.
     pub(crate) fn learning(&self) -> [&Arc<Learn>; 2] {
         Condition::ALL.map(|condition| &self.of(condition).learn)
     }
 
-    /// Opens the files of its models again, each of which is taken if it is fit to be.
+    /// Opens the files of both models again and takes each model into use if it passes its test.
     ///
     /// # Errors
-    /// The first [`ChangeError`]; that model stays as it was.
+    /// The first [`ChangeError`]; that model is not changed.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
         let [day, night] = Condition::ALL.map(|condition| self.of(condition).keeper.reload());
         let reloaded = match (day, night) {
-            // There is but one file to open.
+            // Only one of the two has a file to open.
             (Err(ChangeError::NoModel(_)), Ok(())) => Ok(()),
             (day, Err(ChangeError::NoModel(_))) => day,
             (day, night) => day.and(night),
@@ -209,31 +212,31 @@ impl Camera {
         reloaded
     }
 
-    /// Makes the model that was learned here for a condition its own, if it is fit to be; `anyway` also where it calls anomalies what the
-    /// one before calls normal.
+    /// Takes the model that was learned for a condition into use, if it passes its test. With `anyway`, it is also
+    /// taken if it calls frames anomalies that the previous one calls normal.
     ///
     /// # Errors
-    /// [`SwapError`]; the model before stays.
+    /// [`SwapError`]; the previous model stays in use.
     pub(crate) fn swap(&self, condition: Condition, anyway: bool) -> Result<(), SwapError> {
         let Own { keeper, learn } = self.of(condition);
         let _acting = learn.acting();
         let (model, path) = learn.to_swap()?;
         let new = keeper.fit(path, !anyway)?;
-        // Written down before: after a kill it is in use, as it was tried.
+        // Recorded first, so that the model is in use after a crash, too; it has passed its test.
         learn.swapped(model)?;
         keeper.exchange(new);
         self.lane.reopen();
         Ok(())
     }
 
-    /// Makes the model of a condition before that one its own again; none where there was none.
+    /// Restores the previous model of a condition, or no model if there was none before.
     ///
     /// # Errors
-    /// [`SwapError`]; the model stays.
+    /// [`SwapError`]; the model in use stays.
     pub(crate) fn roll_back(&self, condition: Condition) -> Result<(), SwapError> {
         let Own { keeper, learn } = self.of(condition);
         let _acting = learn.acting();
-        // What it makes of recent frames was good enough before; only that it works is asked for.
+        // Its verdicts on recent frames were accepted before; this tests only that it works.
         let before = learn.to_roll_back()?.map(|file| keeper.fit(file, false)).transpose()?;
         learn.rolled_back()?;
         keeper.go_back(before);
@@ -241,31 +244,32 @@ impl Camera {
         Ok(())
     }
 
-    /// Holds other models off while a frame is on its way.
+    /// Prevents an exchange of models while a frame is processed.
     pub(crate) fn on_its_way(&self) -> MutexGuard<'_, ()> {
-        // There is nothing in it.
+        // A poisoned lock does no harm: it contains no data.
         self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before a frame is scored: has its light looked at, where day is told from night by that, and the model of the condition that
-    /// holds be the one in use.
+    /// Prepares for the scoring of a frame: measures its light if the rule for day and night needs that, and takes the
+    /// model of the current condition into use.
     pub(crate) fn before(&self, frame: &Frame, now: Moment) {
         self.day_night.look(&frame.bytes, frame.taken);
         self.stand(now);
     }
 
-    /// Has the condition that holds begin also while no frames come. Where one is on its way, the next has it begin.
+    /// Applies a change between day and night also if no frames come. If a frame is being processed, the next frame
+    /// applies it.
     pub(crate) fn attend_to_day_night(&self, now: Moment) {
         if let Ok(_between) = self.frame.try_lock() {
             self.stand(now);
         }
     }
 
-    /// Has the model of the condition that holds in use, and learning know of it.
+    /// Takes the model of the current condition into use, and tells the learning of both which one is current.
     fn stand(&self, now: Moment) {
         let standing = self.day_night.standing(now);
         if self.in_use.stand(standing) {
-            // The other may have been given up.
+            // The lane may have been given up because of the previous model.
             self.lane.reopen();
         }
         let holds = standing.map_or(Condition::Day, |standing| standing.condition);
@@ -274,7 +278,7 @@ impl Camera {
         }
     }
 
-    /// Tells day from night by this rule, or by that of the settings.
+    /// Sets the rule that distinguishes day from night; `None` restores that of the settings.
     ///
     /// # Errors
     /// [`ChangeError::Kept`].
@@ -286,7 +290,7 @@ impl Camera {
         Ok(kept?)
     }
 
-    /// Raises no alarms for this time, or until they are resumed; one that is up is cleared.
+    /// Suspends alarms for this time, or until [`resume`](Self::resume) if `None`; an active alarm is cleared.
     ///
     /// # Errors
     /// [`ChangeError::Kept`].
@@ -297,7 +301,7 @@ impl Camera {
         Ok(kept?)
     }
 
-    /// Raises alarms again, in the hours of the settings.
+    /// Ends a pause; alarms are raised again in the hours of the settings.
     ///
     /// # Errors
     /// [`ChangeError::Kept`].
@@ -308,10 +312,11 @@ impl Camera {
         Ok(kept?)
     }
 
-    /// Has the model see by these regions from the next frame on, or by those of the settings. An alarm that is up is cleared.
+    /// Sets the regions that the model sees, from the next frame on; `None` restores those of the settings. An active
+    /// alarm is cleared.
     ///
     /// # Errors
-    /// [`ChangeError::Collecting`], and nothing is changed; [`ChangeError::Kept`].
+    /// [`ChangeError::Collecting`], in which case nothing is changed; [`ChangeError::Kept`].
     pub(crate) fn set_regions(&self, regions: Option<Regions>) -> Result<(), ChangeError> {
         let learning = self.learning();
         let _acting = learning.map(|learn| learn.acting());
@@ -333,23 +338,23 @@ impl Camera {
         Ok(kept?)
     }
 
-    /// What is to be done where the model in use knows frames of other regions.
+    /// The advice if the model in use was trained on frames of other regions.
     pub(crate) fn regions_warning(&self) -> Option<&'static str> {
         let model = self.model.load_full()?;
         let learned_with = self.of(model.condition).learn.learned_with(&model.digest);
         self.sight.is_strange_to(&model.digest, learned_with.as_deref()).then_some(LEARN_AGAIN)
     }
 
-    /// A frame was scored by the model of the digest `by`, or that model failed on it.
+    /// Records that the model with the digest `by` scored a frame, or failed on it.
     pub(crate) fn scored(&self, by: &str, failure: Option<&str>) {
-        // That of the other condition is not in use while a frame is on its way.
+        // The model in use cannot change while a frame is processed.
         let Own { keeper, learn } = self.of_in_use();
         if keeper.scored(by, failure) {
             learn.taken_back(failure.unwrap_or_default());
         }
     }
 
-    /// Brings what waits and what was lost into the figures.
+    /// Updates the metrics with the numbers of pending and lost items.
     pub(crate) fn measure(&self) {
         self.metrics.waiting.set((self.lane.waiting() + self.frames.len()) as i64);
         self.metrics.stuck.set(self.lane.stuck() as i64);
@@ -358,7 +363,7 @@ impl Camera {
     }
 }
 
-/// Where day and night are told apart, the night has a folder for what is its own.
+/// Creates the state folder of the night's model if day and night are distinguished.
 fn make_room_for_night(night: &CameraConfig, day_night: &DayNight) {
     if day_night.rule().is_some()
         && let Err(error) = std::fs::create_dir_all(&night.state)
@@ -367,7 +372,7 @@ fn make_room_for_night(night: &CameraConfig, day_night: &DayNight) {
     }
 }
 
-/// Only hours ask for a time zone, and for a warning where there is none.
+/// Opens the pauses and hours of alarms. The time zone, and a warning if it is unknown, matter only if hours are set.
 fn open_quiet(config: &CameraConfig) -> Quiet {
     let now = Moment::now();
     let zone = config.alarm_hours.as_ref().map_or(TimeZone::UTC, |_| hours::local_zone());

@@ -1,12 +1,12 @@
-//! What a camera is called: one text of which addresses, topics, labels and a folder's name are made.
+//! Camera names, which are part of addresses, topics, labels and folder names.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A camera's name: 1 to 64 of letters, digits, `-` and `_`, so that it cannot lead out of a folder, and is the same in an
-/// address, a topic and a label.
+/// A camera's name: 1 to 64 letters, digits, `-` and `_`. It therefore cannot point outside a folder, and needs no
+/// encoding in an address, a topic or a label.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub(crate) struct CameraName(String);
@@ -18,7 +18,7 @@ impl CameraName {
 }
 
 impl Default for CameraName {
-    /// What the only camera is called where nobody says.
+    /// The name of a single camera if the settings give none.
     fn default() -> Self {
         Self("camera".to_owned())
     }

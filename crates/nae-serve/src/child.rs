@@ -1,5 +1,5 @@
-//! What child processes of the service have in common: they end with it, get none of its settings, and their last lines are
-//! kept as the reason of a failure. Which programs they are is elsewhere: `source` starts ffmpeg, `learn` nae-train.
+//! Common behaviour of the service's child processes: they end with the service, do not inherit its settings, and their
+//! last lines are kept as the reason of a failure. `source` starts ffmpeg, `learn` starts nae-train.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -9,18 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What the names of variables with settings begin with.
+/// The prefix of the environment variables with settings.
 pub(crate) const VARIABLES: &str = "NAE_INFER_";
-/// The longest line that is kept, in bytes.
+/// The maximum length of a line that is kept, in bytes.
 const MAX_LINE: u64 = 500;
 
-/// Makes a command's process one of the service: out of reach of the terminal's keys, without the service's settings, and
-/// killed by Linux when the thread that starts it ends, however it does. That thread therefore has to stay.
+/// Prepares a command as a child of the service: it does not receive the terminal's signals, does not inherit the
+/// service's settings, and on Linux is killed when the thread that starts it ends, for whatever reason. That thread
+/// must therefore outlive the child.
 pub(crate) fn of_service(command: &mut Command) {
-    // Ctrl-C on a terminal is for the service, which ends the child.
+    // Ctrl-C on a terminal is meant for the service, which then ends the child.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    // Settings, secrets among them.
+    // The settings include secrets.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES)) {
         command.env_remove(name);
     }
@@ -28,7 +29,7 @@ pub(crate) fn of_service(command: &mut Command) {
     die_with_parent(command);
 }
 
-/// Has Linux kill the child when the thread that started it ends, however it does.
+/// Makes Linux kill the child when the thread that started it ends, for whatever reason.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn die_with_parent(command: &mut Command) {
@@ -39,41 +40,42 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before.
+        // The parent may have ended before the call.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     };
-    // SAFETY: after fork, in a process of several threads, only what is safe in a signal handler may be called. These are two
-    // system calls; nothing is allocated, and no lock is taken.
+    // SAFETY: between fork and exec in a process with several threads, only functions that are safe in a signal handler
+    // may be called. These are two system calls; they allocate nothing and take no lock.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Gives this thread, and what it starts from now on, the lowest priority, so that scoring comes first.
+/// Gives this thread, and the threads and processes that it starts from now on, the lowest priority, so that scoring
+/// comes first.
 pub(crate) fn lowest_priority() {
-    // Without a process named, Linux means the thread that asks; elsewhere it would be the whole service.
+    // `None` means the calling thread on Linux; on other systems it would mean the whole service.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
         tracing::warn!(%error, "the priority of a thread cannot be lowered");
     }
 }
 
-/// The last lines that a child printed, each as often as it comes but not twice in a row.
+/// The last lines that a child printed, without direct repetitions.
 pub(crate) struct LastLines {
     most: usize,
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// Disconnected when there will be no more.
+    /// Is disconnected when no more lines will come.
     end: Mutex<Option<Receiver<()>>>,
 }
 
 impl LastLines {
-    /// At most `most`; none yet.
+    /// An empty list that keeps at most `most` lines.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, lines: Arc::default(), end: Mutex::default() }
     }
 
-    /// Reads what the child prints, in a thread of its own, until it ends.
+    /// Reads the child's output in a separate thread until it ends.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn listen(&self, printed: impl Read + Send + 'static) -> io::Result<()> {
         let (ended, end) = channel();
         let (lines, most) = (Arc::clone(&self.lines), self.most);
@@ -86,26 +88,26 @@ impl LastLines {
         Ok(())
     }
 
-    /// Waits up to `time` until there will be no more.
+    /// Waits up to `time` until no more lines will come.
     pub(crate) fn wait(&self, time: Duration) {
         if let Some(end) = &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = end.recv_timeout(time);
         }
     }
 
-    /// The oldest first.
+    /// The lines, the oldest first.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 
-/// Keeps the last `most` lines of what is printed.
+/// Keeps the last `most` lines of the output.
 fn keep(printed: impl Read, lines: &Mutex<VecDeque<String>>, most: usize) {
     let mut printed = BufReader::new(printed);
     let mut line = Vec::new();
     while printed.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line);
-        // Without ffmpeg's part that speaks and its address in memory: `[rtsp @ 0x55…] `.
+        // Removes the prefix in which ffmpeg names its component and an address in memory: `[rtsp @ 0x55…] `.
         let text = text.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(&*text, |(_, text)| text);
         let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);

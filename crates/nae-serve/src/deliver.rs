@@ -1,5 +1,5 @@
-//! Sends alarms to their receivers, at least once each and in order: a thread for every receiver takes
-//! them from the [`journal`](super::journal), tries until it succeeds, and acknowledges.
+//! Sends alarms to their receivers in order, each at least once: for every receiver, a thread takes them from the
+//! [`journal`](super::journal), tries until it succeeds, and acknowledges.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,15 +15,15 @@ use super::journal::Journal;
 use super::receiver::Receiver;
 use super::webhook::Webhook;
 
-/// How long a receiver may take.
+/// The timeout of one delivery.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first pause after a failure, and the longest.
+/// The first and the longest pause after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Told of every attempt: the receiver and whether it has the alarm now.
+/// Called after every attempt with the receiver's name and whether the alarm was delivered.
 pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
-/// The receivers of the settings for one camera, but for the broker, whose connection does more.
+/// The receivers that the settings define for one camera, except for the broker, whose connection has further tasks.
 pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
     if let Some(url) = &config.webhook {
@@ -35,10 +35,10 @@ pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     receivers
 }
 
-/// Starts to send to a receiver what it does not have, until the journal is closed.
+/// Starts to send pending alarms to a receiver, until the journal is closed.
 ///
 /// # Errors
-/// If the system gives no thread, or the journal cannot be written.
+/// If the system cannot start a thread, or the journal cannot be written.
 pub(crate) fn start(
     mut receiver: Box<dyn Receiver>,
     journal: Arc<Journal>,
@@ -55,7 +55,7 @@ pub(crate) fn start(
             let Some((number, alarm)) = journal.next_for(&key, Duration::from_secs(3600)) else { continue };
             match receiver.send(&alarm) {
                 Ok(()) => {
-                    // If this fails the alarm is sent again after a restart: at least once.
+                    // If this fails, the alarm is sent again after a restart: delivery is at least once.
                     if let Err(error) = journal.acknowledge(&key, number) {
                         tracing::error!(%error, "the journal of alarms");
                     }
@@ -73,7 +73,7 @@ pub(crate) fn start(
     })
 }
 
-/// A line in a file.
+/// Appends each alarm as a line to a file.
 struct Log(PathBuf);
 
 impl Receiver for Log {
@@ -84,9 +84,10 @@ impl Receiver for Log {
     fn send(&mut self, alarm: &str) -> Result<(), String> {
         let write = || {
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.0)?;
-            // Of several cameras each has this file. Where a file system knows no locks, lines are appended whole all the same.
+            // Several cameras may share this file. If the file system does not support locks, each line is still
+            // appended whole.
             let _ = file.lock();
-            // A line that was cut off by a full disk or a crash gets an end of its own.
+            // A line that was cut off by a full disk or a crash is ended first.
             let line = if ends_in_newline(&mut file)? { format!("{alarm}\n") } else { format!("\n{alarm}\n") };
             file.write_all(line.as_bytes())?;
             file.sync_data()
@@ -95,7 +96,7 @@ impl Receiver for Log {
     }
 }
 
-/// Whether a file is empty or its last line has an end.
+/// Whether a file is empty or ends in a newline.
 fn ends_in_newline(file: &mut File) -> std::io::Result<bool> {
     let mut last = *b"\n";
     if file.metadata()?.len() > 0 {

@@ -1,4 +1,4 @@
-//! What the fuzz targets (`fuzz/`) reach of the service; it is compiled for them alone.
+//! The functions of the service that the fuzz targets (`fuzz/`) call; compiled only for them.
 
 use axum::body::Bytes;
 use nae_core::Shape;
@@ -6,21 +6,22 @@ use nae_core::contract::Contract;
 
 use crate::http::inference::{self, Coding};
 
-/// How the body of a request is packed.
+/// The compression of a request's body.
 #[derive(Clone, Copy)]
 pub enum Packed {
-    /// It is not.
+    /// None.
     Plain,
-    /// By gzip.
+    /// The gzip format.
     Gzip,
-    /// With zlib's header and checksum.
+    /// The zlib format: deflate with zlib's header and checksum.
     Deflate,
 }
 
-/// The images of a request of the Open Inference Protocol, for a network of 1 × 2 pixels; `length` is that of its JSON.
+/// Parses the images of a request of the Open Inference Protocol, for a network of 1 × 2 pixels; `length` is that of
+/// its JSON part.
 ///
 /// # Errors
-/// The status with which the service would refuse it.
+/// The HTTP status with which the service would refuse the request.
 pub fn inference(body: &[u8], packed: Packed, length: Option<usize>, limit: usize) -> Result<Vec<Vec<f32>>, u16> {
     let coding = match packed {
         Packed::Plain => None,

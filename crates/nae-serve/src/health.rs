@@ -1,11 +1,11 @@
-//! Whether a service that runs elsewhere, in a container for instance, is ready. Not here: what makes it so (`scorer`).
+//! Tests whether a running service, for example in a container, is ready. The conditions are in `scorer`.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-/// The longest that an answer may take.
+/// The timeout of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Flags of `nae-infer health`.
@@ -17,13 +17,13 @@ pub struct Health {
 }
 
 impl Health {
-    /// Asks the service whether it is ready to score.
+    /// Requests whether the service is ready to score.
     ///
     /// # Errors
-    /// It cannot be reached within five seconds, or says that it is not ready, and why.
+    /// If it cannot be reached within five seconds, or is not ready; the error contains the reason.
     pub fn ask(&self) -> anyhow::Result<()> {
         let url = format!("{}/readyz", self.url.trim_end_matches('/'));
-        // It is asked by the address at which it listens, which its certificate need not have; and nothing secret is sent.
+        // Its certificate need not contain the address at which it listens; and the request contains nothing secret.
         let tls = ureq::tls::TlsConfig::builder().disable_verification(true).build();
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))

@@ -1,5 +1,5 @@
-//! Energies of the last hour, of frames as a model scored them. Whose they are is elsewhere: `monitor` has those of the model in
-//! use, `learn` those of one that is tried beside it.
+//! The energies of the frames of the last hour. `monitor` has those of each condition's model, `learn` those of a model
+//! that is tried beside it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 /// How far back energies are kept.
 pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
-/// The most energies kept: an hour at 60 frames a second.
+/// The maximum number of energies: one hour at 60 frames per second.
 const MOST_POINTS: usize = 216_000;
 
-/// One frame of the past.
+/// One past frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
-    /// By the clock that does not jump.
+    /// The time of the frame, by the monotonic clock.
     pub(crate) at: Instant,
     pub(crate) energy: f32,
 }
 
-/// Some seconds of the past: the highest energy in them.
+/// The highest energy of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Slice {
-    /// Seconds before now, of the highest.
+    /// How long ago the highest energy was, in seconds.
     pub(crate) ago: f64,
     pub(crate) energy: f32,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Slice {
 pub(crate) struct History(VecDeque<Point>);
 
 impl History {
-    /// Another; what is too old goes.
+    /// Adds a point and removes those that are too old.
     pub(crate) fn keep(&mut self, point: Point) {
         let old = |p: &Point| point.at.duration_since(p.at) > HISTORY;
         while self.0.len() >= MOST_POINTS || self.0.front().is_some_and(old) {
@@ -49,7 +49,7 @@ impl History {
         self.0.iter()
     }
 
-    /// Energies of the frames between `from` and `to` seconds ago.
+    /// The energies of the frames between `from` and `to` seconds ago.
     pub(crate) fn between(&self, from: f64, to: f64) -> Vec<f32> {
         let now = Instant::now();
         let within = |point: &&Point| {
@@ -59,7 +59,7 @@ impl History {
         self.0.iter().filter(within).map(|point| point.energy).collect()
     }
 
-    /// The past `span`, in at most `most` slices.
+    /// Divides the past `span` into at most `most` slices.
     pub(crate) fn slices(&self, span: Duration, most: usize) -> Vec<Slice> {
         let now = Instant::now();
         let width = span.as_secs_f64() / most.max(1) as f64;
@@ -85,7 +85,7 @@ impl History {
 mod tests {
     use super::*;
 
-    /// Energies so many seconds ago.
+    /// A history of energies, each with its age in seconds.
     fn history(points: &[(u64, f32)]) -> History {
         let now = Instant::now();
         let mut history = History::default();
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_slice_has_the_highest_of_its_seconds() {
         let history = history(&[(90, 9.0), (38, 1.0), (35, 5.0), (32, 2.0), (8, 3.0)]);
-        // Six slices of ten seconds: 90 seconds ago is before them.
+        // There are six slices of ten seconds, and 90 seconds ago is before them.
         let slices = history.slices(Duration::from_secs(60), 6);
         let found: Vec<_> = slices.iter().map(|slice| (slice.ago.round(), slice.energy)).collect();
         assert_eq!(found, [(35.0, 5.0), (8.0, 3.0)]);

@@ -1,5 +1,5 @@
-//! Hours of a week, by the clock on the wall: what the settings `alarm_hours` and `night_hours` may say, whether a time is in them, when
-//! they begin again, and the time zone they are of. What takes place in them is not here.
+//! Hours of a week in local time: the format of the settings `alarm_hours` and `night_hours`, whether they contain a
+//! time, when they begin next, and the local time zone. Their use is elsewhere.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-/// Minutes.
+/// The length of a day, in minutes.
 const DAY: u16 = 24 * 60;
 const WEEK: u16 = 7 * DAY;
 
@@ -16,18 +16,18 @@ const WEEK: u16 = 7 * DAY;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeekHours(Vec<Span>);
 
-/// Minutes of a week, which begins on Monday at 00:00; a span goes over midnight and over Sunday.
+/// A span of minutes in a week that begins on Monday at 00:00; it may pass midnight and the end of Sunday.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Span {
-    /// Below [`WEEK`].
+    /// The first minute, below [`WEEK`].
     begin: u16,
-    /// 1 to [`DAY`].
+    /// The number of minutes, 1 to [`DAY`].
     length: u16,
 }
 
 impl WeekHours {
-    /// Whether the clock on the wall shows a time in them. One that is put back shows an hour twice, and one that is put forward
-    /// leaves an hour out; both follow from this.
+    /// Whether the hours contain a local time. If clocks are set back, an hour occurs twice, and both occurrences
+    /// count; if they are set forward, an hour is missing.
     pub(crate) fn contain(&self, wall: DateTime) -> bool {
         let days = wall.weekday().to_monday_zero_offset().unsigned_abs();
         let minute = u16::from(days) * DAY
@@ -36,11 +36,11 @@ impl WeekHours {
         self.0.iter().any(|span| (minute + WEEK - span.begin) % WEEK < span.length)
     }
 
-    /// The first moment after `now` that is in them, where `now` is not.
+    /// The first moment after `now` that the hours contain, if they do not contain `now`.
     pub(crate) fn next(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut moments = Vec::new();
         let mut date = Some(zone.to_datetime(now).date());
-        // The same day of the next week, too: today's beginning may be over.
+        // Includes the same weekday of the next week, since today's beginning may be past.
         for _ in 0..=DAYS.len() {
             let Some(day) = date else { break };
             let first = u16::from(day.weekday().to_monday_zero_offset().unsigned_abs()) * DAY;
@@ -48,13 +48,13 @@ impl WeekHours {
             for begin in begins {
                 let midnight = day.at(0, 0, 0, 0);
                 let Ok(wall) = midnight.checked_add(SignedDuration::from_mins(begin.into())) else { continue };
-                // A time that comes twice has two moments.
+                // A local time that occurs twice has two moments.
                 let moment = || zone.to_ambiguous_timestamp(wall);
                 moments.extend([moment().earlier(), moment().later()].into_iter().flatten());
             }
             date = day.tomorrow().ok();
         }
-        // The clock may be put forward over a beginning: then the hours begin with that.
+        // If clocks are set forward past a beginning, the hours begin at that change.
         let end = now.checked_add(SignedDuration::from_hours(8 * 24)).unwrap_or(Timestamp::MAX);
         moments.extend(zone.following(now).map(|change| change.timestamp()).take_while(|moment| *moment <= end));
         moments.into_iter().filter(|moment| *moment > now && self.contain(zone.to_datetime(*moment))).min()
@@ -62,7 +62,7 @@ impl WeekHours {
 }
 
 impl FromStr for WeekHours {
-    /// What was expected.
+    /// The expected format.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -80,7 +80,7 @@ impl FromStr for WeekHours {
     }
 }
 
-/// The zone of this machine, by the variable TZ or the system's setting.
+/// The time zone of this machine, from the variable TZ or the system's setting.
 pub(crate) fn local_zone() -> TimeZone {
     TimeZone::try_system().unwrap_or_else(|error| {
         tracing::warn!(
@@ -92,7 +92,7 @@ pub(crate) fn local_zone() -> TimeZone {
     })
 }
 
-/// The spans of `Mon-Fri 07:00-19:00`, of `Sat 08:00-12:00`, or of `22:00-06:00`, which is of every day.
+/// Parses the spans of `Mon-Fri 07:00-19:00`, of `Sat 08:00-12:00`, or of `22:00-06:00`, which applies to every day.
 fn spans(part: &str) -> Option<Vec<Span>> {
     let mut words = part.split_whitespace();
     let (first, second) = (words.next()?, words.next());
@@ -103,13 +103,13 @@ fn spans(part: &str) -> Option<Vec<Span>> {
     let (first, count) = days.map_or(Some((0, 7)), days_of)?;
     let (begin, end) = hours.split_once('-')?;
     let (begin, end) = (minute(begin).filter(|begin| *begin < DAY)?, minute(end)?);
-    // The whole day is 00:00-24:00; that a time to itself means as much would be a guess.
+    // A whole day is written 00:00-24:00; equal times are refused, since their meaning would be a guess.
     let length = if end > begin { end - begin } else { end + DAY - begin };
     (begin != end).then_some(())?;
     Some((first..first + count).map(|day| Span { begin: day % 7 * DAY + begin, length }).collect())
 }
 
-/// The first of some days, and how many they are.
+/// The first of a range of weekdays, and their number.
 fn days_of(text: &str) -> Option<(u16, u16)> {
     let number = |name: &str| Some(DAYS.iter().position(|day| day.eq_ignore_ascii_case(name))? as u16);
     match text.split_once('-') {
@@ -121,7 +121,7 @@ fn days_of(text: &str) -> Option<(u16, u16)> {
     }
 }
 
-/// Minutes since midnight of `07:30`, up to `24:00`.
+/// The minutes from midnight to a time such as `07:30`, at most `24:00`.
 fn minute(text: &str) -> Option<u16> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |digits: &str| -> Option<u16> {

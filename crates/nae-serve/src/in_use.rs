@@ -1,6 +1,6 @@
-//! Which of a camera's two models is in use: that of the condition that holds, or that of the day where the night has none. Everything
-//! that makes another model the one in use comes through here (its keeper, another condition), so that the threads that score, the
-//! monitor and whoever is told never differ.
+//! Determines which of a camera's two models is in use: that of the current condition, or that of the day if there is
+//! none for the night. Every change of the model in use (by its keeper, or by another condition) passes through here,
+//! so that the scoring threads, the monitor and the clients always agree.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,22 +8,22 @@ use super::day_night::{Condition, DayNightState, PerCondition, Standing};
 use super::model::{Current, Model};
 use super::monitor::Monitor;
 
-/// What is said where nothing is known to be wrong.
+/// The reason for a missing model of the night if no error is known.
 const NONE_YET: &str = "there is no model for the night yet: learn one here, or name one by the setting `night_model`";
 
 /// The model in use.
 pub(crate) struct InUse {
-    /// At which the threads that score look.
+    /// The model that the scoring threads read.
     current: Arc<Current>,
     monitor: Arc<Monitor>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// None where day and night are not told apart.
+    /// `None` if day and night are not distinguished.
     standing: Option<Standing>,
     models: PerCondition<Option<Arc<Model>>>,
-    /// Why the night's could not be opened.
+    /// The reason why the night's model could not be opened.
     why_missing: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl State {
         self.standing.map_or(Condition::Day, |standing| standing.condition)
     }
 
-    /// Whose model is in use.
+    /// The condition whose model is in use.
     fn model_for(&self) -> Condition {
         match self.condition() {
             Condition::Night if self.models.night.is_none() && self.models.day.is_some() => Condition::Day,
@@ -49,38 +49,38 @@ impl State {
 }
 
 impl InUse {
-    /// Nothing is in use yet but what is in `current`.
+    /// A state in which only the model in `current` is in use.
     pub(crate) fn new(current: Arc<Current>, monitor: Arc<Monitor>, why_missing: Option<String>) -> Self {
         let state = State { standing: None, models: PerCondition::default(), why_missing };
         Self { current, monitor, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each of its fields is whole at any time.
+        // Each field is consistent at any time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The model of a condition, whether it is in use or not.
+    /// The model of a condition, even if it is not in use.
     pub(crate) fn of(&self, condition: Condition) -> Option<Arc<Model>> {
         self.lock().models[condition].clone()
     }
 
-    /// Whose model is in use.
+    /// The condition whose model is in use.
     pub(crate) fn model_for(&self) -> Condition {
         self.lock().model_for()
     }
 
-    /// Which condition holds.
+    /// The current condition.
     pub(crate) fn condition(&self) -> Condition {
         self.lock().condition()
     }
 
-    /// How it is between day and night; none where the two are not told apart.
+    /// The state of day and night; `None` if the two are not distinguished.
     pub(crate) fn day_night(&self) -> Option<DayNightState> {
         self.lock().told()
     }
 
-    /// Another model of a condition, or none, or the same with another threshold.
+    /// Sets the model of a condition: another network, no model, or the same network with another threshold.
     pub(crate) fn put(&self, of: Condition, model: Option<Arc<Model>>, other_network: bool) {
         let mut state = self.lock();
         state.models[of] = model;
@@ -91,12 +91,12 @@ impl InUse {
         self.monitor.model_changed(of, state.models[of].as_deref(), other_network);
     }
 
-    /// The models of both, as they are.
+    /// The current models of both conditions.
     pub(crate) fn models(&self) -> PerCondition<Option<Arc<Model>>> {
         self.lock().models.clone()
     }
 
-    /// This condition holds; whether another model is in use then.
+    /// Sets the current condition. Returns whether another model is in use now.
     pub(crate) fn stand(&self, standing: Option<Standing>) -> bool {
         let mut state = self.lock();
         if state.standing == standing {
@@ -112,7 +112,7 @@ impl InUse {
         now.0 != before.0
     }
 
-    /// Has everyone use what is to be.
+    /// Passes the model in use on to the scoring threads and the monitor.
     fn show(&self, state: &State) {
         let model_for = state.model_for();
         let model = state.models[model_for].clone();

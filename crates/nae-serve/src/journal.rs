@@ -1,15 +1,15 @@
-//! Alarms on disk until everyone has them. A file of fixed size, its space taken when it is made, so that
-//! a full disk cannot refuse an alarm; an alarm is on disk before anyone is told of it, and stays until
-//! its place in the ring is needed.
+//! Stores alarms on disk until every receiver has them. The file has a fixed size and its space is allocated when it is
+//! created, so that a full disk cannot prevent an alarm. An alarm is written to disk before it is sent, and stays until
+//! its slot in the ring is reused.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 0…512, 512…1024 | two heads, written in turn: magic, CRC-32, generation, birth, receivers and how far each is |
+//! | 0…512, 512…1024 | two heads, written alternately: magic, CRC-32, generation, birth, each receiver's position |
 //! | 4096… | slots of 1,024 bytes: CRC-32, length, number, the alarm as JSON |
 //!
-//! Alarm n lies in slot n modulo their number, 4,096. A slot or head whose CRC is wrong was being written when the
-//! power went, and counts as not there; of the heads the other one holds then. How alarms are sent is in
-//! [`deliver`](super::deliver).
+//! Alarm n is in slot n modulo their number, 4,096. If the CRC of a slot or head is wrong, power failed while it was
+//! written; the slot is treated as empty, and of the heads the other one is used. [`deliver`](super::deliver) sends the
+//! alarms.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -18,27 +18,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Alarms the file has room for.
+/// The number of alarms that the file has room for.
 const SLOTS: u64 = 4096;
 const SLOT: usize = 1024;
 const SLOT_HEAD: usize = 16;
 const HEAD: usize = 512;
 const FIRST_SLOT: u64 = 4096;
 const MAGIC: &[u8; 8] = b"NAEALRM1";
-/// Receivers a head has room for.
+/// The number of receivers that a head has room for.
 const RECEIVERS: usize = 16;
 
-/// Bytes of a journal of `slots` slots.
+/// The length of a journal of `slots` slots, in bytes.
 const fn length(slots: u64) -> u64 {
     FIRST_SLOT + slots * SLOT as u64
 }
 
-/// The journal's file in a folder.
+/// The path of the journal in a folder.
 fn file_in(folder: &Path) -> PathBuf {
     folder.join("alarms.journal")
 }
 
-/// Whether a folder has a journal.
+/// Whether a folder contains a journal.
 pub(crate) fn is_in(folder: &Path) -> bool {
     file_in(folder).exists()
 }
@@ -54,33 +54,34 @@ struct State {
     file: File,
     slots: u64,
     generation: u64,
-    /// When the journal was made, in milliseconds of Unix time: with the number it names an alarm for good.
+    /// The time at which the journal was created, in milliseconds of Unix time; with its number, it identifies an alarm
+    /// permanently.
     birth: u64,
-    /// Number of the next alarm.
+    /// The number of the next alarm.
     next: u64,
-    /// What is in the slots, by number. Kept in memory too: delivery goes on when the disk fails.
+    /// The contents of the slots, by number. Also kept in memory, so that delivery continues if the disk fails.
     alarms: BTreeMap<u64, String>,
-    /// By the CRC-32 of a receiver's name, the number of the first alarm it does not have.
+    /// The number of the first alarm that each receiver does not have, by the CRC-32 of the receiver's name.
     receivers: BTreeMap<u32, u64>,
-    /// Of those that subscribed since the start, by the same.
+    /// The losses of the receivers that subscribed since the start, by the same key.
     lost: BTreeMap<u32, Lost>,
     closed: bool,
 }
 
-/// Alarms that a receiver did not have when their place in the ring was needed.
+/// Alarms that a receiver did not have when their slots were reused.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lost {
-    /// Since the start, or not delivered before it.
+    /// The number lost since the start, or before it without having been delivered.
     alarms: u64,
-    /// That it loses some was said, and it has not caught up since.
+    /// Whether the loss was logged; reset when the receiver has caught up.
     said: bool,
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or makes it. One that is damaged as a whole is put aside.
+    /// Opens the journal of a folder, or creates it. A journal that is damaged as a whole is renamed.
     ///
     /// # Errors
-    /// If the folder has no room, or cannot be written.
+    /// If there is no space for it, or the folder cannot be written.
     pub(crate) fn open(folder: &Path, now: u64) -> io::Result<Self> {
         Self::open_with(folder, now, SLOTS)
     }
@@ -102,12 +103,12 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while it is held leaves a journal that is whole: the file is written before the memory.
+        // A panic while the lock is held leaves a consistent journal: the file is written before the memory.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an alarm, made by `text` from its number and lasting name, on disk and returns its number.
-    /// The error, if there is one, is the disk's; the alarm is kept in memory then and sent all the same.
+    /// Writes an alarm to disk and returns its number; `text` makes the alarm from its number and permanent name. The
+    /// error, if any, is the disk's; in that case, the alarm is kept in memory and sent all the same.
     pub(crate) fn append(&self, text: impl FnOnce(u64, &str) -> String) -> (u64, io::Result<()>) {
         let mut state = self.lock();
         let number = state.next;
@@ -125,7 +126,8 @@ impl Journal {
         (number, written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))))
     }
 
-    /// Makes `receiver` known; a new one gets the alarms from now on, one that was called `before` what it did not have then.
+    /// Registers `receiver`. A new one receives alarms from now on; one that was called `before` continues from its
+    /// position.
     pub(crate) fn subscribe(&self, receiver: &str, before: &str) -> io::Result<()> {
         let mut state = self.lock();
         let next = state.next;
@@ -135,7 +137,7 @@ impl Journal {
         }
         let from = state.receivers.get(&key).copied().unwrap_or(next);
         if !state.receivers.contains_key(&key) && state.receivers.len() == RECEIVERS {
-            // Receivers of long ago: whoever is farthest behind makes room.
+            // The table contains receivers that are no longer used: the one farthest behind is removed.
             if let Some(oldest) = state.receivers.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key) {
                 state.receivers.remove(&oldest);
             }
@@ -159,7 +161,7 @@ impl Journal {
         pending(&state)
     }
 
-    /// `receiver` has the alarm, and all before it.
+    /// Records that `receiver` has the alarm and all earlier ones.
     pub(crate) fn acknowledge(&self, receiver: &str, number: u64) -> io::Result<()> {
         let mut state = self.lock();
         let key = crc32fast::hash(receiver.as_bytes());
@@ -172,7 +174,8 @@ impl Journal {
         state.write_head()
     }
 
-    /// Alarms that `receiver` does not have yet, and how many it can no longer have, since the ring has lost them.
+    /// The number of alarms that `receiver` does not have yet, and the number that it lost because their slots were
+    /// reused.
     pub(crate) fn behind(&self, receiver: &str) -> (u64, u64) {
         let state = self.lock();
         let key = crc32fast::hash(receiver.as_bytes());
@@ -186,13 +189,13 @@ impl Journal {
         self.lock().alarms.iter().rev().take(count).map(|(number, text)| (*number, text.clone())).collect()
     }
 
-    /// Wakes everyone who waits; nobody waits any more.
+    /// Closes the journal and wakes all waiting threads; later calls do not wait.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether it is closed, after waiting up to `time` for it.
+    /// Waits up to `time` for the journal to be closed. Returns whether it is.
     pub(crate) fn wait_closed(&self, time: Duration) -> bool {
         let waits = |state: &mut State| !state.closed;
         let (state, _) =
@@ -202,7 +205,7 @@ impl Journal {
 }
 
 impl State {
-    /// A new journal. It gets its name when it is whole.
+    /// Creates a journal. It gets its final name when it is complete.
     fn create(path: &Path, now: u64, slots: u64) -> io::Result<Self> {
         let unfinished = path.with_extension("new");
         let mut options = OpenOptions::new();
@@ -210,7 +213,7 @@ impl State {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&unfinished)?;
-        // Written, not only set to this length, so that the space is taken.
+        // Writes zeros instead of only setting the length, so that the space is allocated.
         for _ in 0..length(slots).div_ceil(FIRST_SLOT) {
             file.write_all(&[0; FIRST_SLOT as usize])?;
         }
@@ -229,7 +232,7 @@ impl State {
         state.write_head()?;
         state.file.sync_all()?;
         std::fs::rename(&unfinished, path)?;
-        // Elsewhere a folder is no file that can be opened.
+        // On other systems, a folder cannot be opened as a file.
         #[cfg(unix)]
         if let Some(folder) = path.parent() {
             File::open(folder)?.sync_all()?;
@@ -237,7 +240,7 @@ impl State {
         Ok(state)
     }
 
-    /// The journal in the file; `None` without a file.
+    /// Reads the journal in the file; `None` if there is no file.
     fn read(path: &Path, slots: u64) -> io::Result<Option<Self>> {
         let mut file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => file,
@@ -259,13 +262,13 @@ impl State {
                 alarms.insert(number, text);
             }
         }
-        // What was acknowledged was there, even if its slot is not readable any more.
+        // An acknowledged alarm existed, even if its slot can no longer be read.
         let newest = alarms.last_key_value().map_or(0, |(number, _)| number + 1);
         let next = receivers.values().copied().fold(newest, u64::max);
         Ok(Some(Self { file, slots, generation, birth, next, alarms, receivers, lost: BTreeMap::new(), closed: false }))
     }
 
-    /// Forgets an alarm whose place is needed; whether a receiver loses it of which that is to be said.
+    /// Removes an alarm whose slot is reused. Returns whether a receiver loses it and that has to be logged.
     fn make_room(&mut self, old: u64) -> bool {
         let mut to_say = false;
         if self.alarms.remove(&old).is_some() {
@@ -309,7 +312,7 @@ impl State {
         self.write(&head, self.generation % 2 * HEAD as u64)
     }
 
-    /// Writes `bytes` at a place of the file, down to the disk.
+    /// Writes `bytes` at an offset of the file and flushes them to the disk.
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(at))?;
         self.file.write_all(bytes)?;
@@ -317,7 +320,7 @@ impl State {
     }
 }
 
-/// Generation, birth and receivers of a head that is whole.
+/// Parses the generation, birth and receivers of a valid head.
 fn read_head(head: &[u8]) -> Option<(u64, u64, BTreeMap<u32, u64>)> {
     if head.get(..8)? != MAGIC || word(head, 8)? != crc32fast::hash(head.get(12..)?) {
         return None;
@@ -327,13 +330,13 @@ fn read_head(head: &[u8]) -> Option<(u64, u64, BTreeMap<u32, u64>)> {
     Some((long(head, 16)?, long(head, 24)?, receivers))
 }
 
-/// Number and alarm of a slot that is whole.
+/// Parses the number and alarm of a valid slot.
 fn read_slot(slot: &[u8]) -> Option<(u64, String)> {
     if word(slot, 0)? != crc32fast::hash(slot.get(4..)?) {
         return None;
     }
     let text = slot.get(SLOT_HEAD..)?.get(..word(slot, 4)? as usize)?;
-    // An empty slot's CRC is not zero, so that this is one that was written.
+    // The CRC of zeros is not zero, so that this slot was written.
     Some((long(slot, 8)?, std::str::from_utf8(text).ok()?.to_owned()))
 }
 
@@ -398,14 +401,15 @@ mod tests {
         assert_eq!(journal.behind("hook"), (10, 3));
         journal.acknowledge("hook", 3).unwrap();
         assert_eq!(journal.behind("hook"), (9, 3), "what it has since does not bring them back");
-        // It has the one that is overwritten; of the next two only the second.
+        // The receiver has the alarm that is overwritten first; of the next two, it lacks only the second.
         for number in 13..15 {
             add(&journal, &number.to_string());
         }
         assert_eq!(journal.behind("hook"), (10, 4));
     }
 
-    /// By whoever delivers, and not by a receiver of long ago, which loses the same.
+    /// The thread that delivers counts and logs it, but not for a receiver that is no longer used and loses the same
+    /// alarms.
     #[test]
     fn a_loss_is_counted_and_said_once_until_the_receiver_has_caught_up() {
         let folder = tempfile::tempdir().unwrap();
@@ -514,7 +518,7 @@ mod tests {
         assert_eq!((journal.behind("new"), journal.behind("old")), ((1, 0), (0, 0)));
     }
 
-    /// A head whose write was cut short has its magic number already.
+    /// A head whose write was cut short already has its magic number.
     #[test]
     fn a_head_that_is_half_written_is_not_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Changes to the model of a condition (of the day, or of the night), if there is one, by people: another false-positive rate, a recalibration on recent frames,
-//! both kept with their history and undone one by one; and another network, tried on recent frames before
-//! it takes over and taken back if it then fails.
+//! Changes that people make to the model of a condition (day or night), if there is one: another false-positive rate or
+//! a recalibration on recent frames, both kept with their history and undone one by one; or another network, which is
+//! tested on recent frames before it is taken into use, and is replaced by the previous one if it then fails.
 
 mod opening;
 
@@ -25,39 +25,40 @@ use super::regions::{Applied, Sight};
 use opening::last_good;
 pub(crate) use opening::{Opened, open};
 
-/// Frames after an exchange during which a failure brings the old model back.
+/// The number of frames after an exchange during which a failure restores the previous model.
 const PROBATION: u32 = 100;
-/// The fewest normal frames on which a new model's verdicts are compared.
+/// The minimum number of normal frames on which a new model's verdicts are compared.
 const FEWEST_NORMAL: usize = 8;
-/// The fewest frames that a recalibration is made from.
+/// The minimum number of frames for a recalibration.
 const FEWEST_ENERGIES: usize = 50;
-/// The largest file of adjustments read: a hundred of any model, each with a calibration, fit many times.
+/// The maximum size of the file of adjustments, in bytes: several times the size of a hundred adjustments with a
+/// calibration each.
 const MAX_FILE: u64 = 16 << 20;
-/// Adjustments of a model that are kept.
+/// The number of adjustments that are kept for a model.
 const MOST: usize = 100;
 
 /// One change of threshold or calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Adjustment {
     pub(crate) time: String,
-    /// The model it is for.
+    /// The digest of the model that it applies to.
     pub(crate) model: String,
     pub(crate) change: Change,
-    /// Taken back by someone.
+    /// Whether it was undone.
     #[serde(default)]
     pub(crate) undone: bool,
 }
 
-/// What was changed.
+/// The kinds of changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    /// The threshold, to that of another rate.
+    /// A threshold for another false-positive rate.
     FalsePositiveRate(f32),
-    /// The calibration, to energies of frames that someone called normal.
+    /// A calibration on the energies of frames that a person called normal.
     Calibration {
         count: usize,
-        /// Files of earlier versions do not say it.
+        /// Missing in files of earlier versions.
         #[serde(default = "even")]
         spacing: Spacing,
         table: Vec<f32>,
@@ -69,43 +70,43 @@ const fn even() -> Spacing {
     Spacing::Even
 }
 
-/// Why a change was not made.
+/// The reason why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// There is nothing to change.
+    /// There is no model to change.
     #[error(transparent)]
     NoModel(#[from] NoModel),
-    /// The model has no calibration to take another threshold from.
+    /// The model has no calibration from which to compute another threshold.
     #[error("the model is not calibrated: recalibrate it on normal frames first")]
     NoCalibration,
-    /// Too few frames.
+    /// There are too few frames.
     #[error("{found} frames in this span, at least {FEWEST_ENERGIES} are needed")]
     TooFew { found: usize },
-    /// The rate cannot be had.
+    /// The calibration cannot give a threshold for the requested rate.
     #[error("false-positive rate: {0}")]
     Calibration(CalibrationError),
-    /// There is nothing to undo.
+    /// There is no change to undo.
     #[error("there is no change to undo")]
     NothingToUndo,
-    /// What is collected is to be of the same regions.
+    /// Regions cannot be changed while frames are collected: all collected frames must have the same regions.
     #[error("frames are being collected by these regions: stop that first (`/api/learn/stop`)")]
     Collecting,
-    /// The change is made, but not kept.
+    /// The change was made, but could not be stored.
     #[error("the change holds until the service stops, for it cannot be kept: {0}")]
     Kept(nae_onnx::file::FileError),
-    /// A new model cannot be opened.
+    /// The new model cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A new model fails on a recent frame.
+    /// The new model fails on a recent frame.
     #[error("the new model fails on a recent frame: {0}; the old one stays")]
     Fails(String),
-    /// A new model calls what was normal anomalies.
+    /// The new model calls most of the recent normal frames anomalies.
     #[error(
         "the new model calls {anomalies} of {normal} recent normal frames anomalies; the old one stays. If that is \
          meant, say so (`anyway` where it was learned here), or restart the service with it"
     )]
     Disagrees { anomalies: usize, normal: usize },
-    /// A new model does not come to an end.
+    /// The new model did not finish in time.
     #[error("the new model does not come to an end on recent frames; the old one stays")]
     Hangs,
 }
@@ -122,11 +123,12 @@ impl From<nae_onnx::file::FileError> for ChangeError {
     }
 }
 
-/// Changes the model of a condition, and keeps the history of changes. Whether that is the one in use is [`InUse`]'s to know.
+/// Changes the model of a condition, and keeps the history of changes. [`InUse`] determines whether that model is in
+/// use.
 pub(crate) struct Keeper {
     config: CameraConfig,
     models: Arc<Models>,
-    /// Whose model it is.
+    /// The condition of the model.
     condition: Condition,
     in_use: Arc<InUse>,
     monitor: Arc<Monitor>,
@@ -135,23 +137,23 @@ pub(crate) struct Keeper {
 }
 
 struct State {
-    /// The model as its file is, and the file; none where there is no model.
+    /// The model as it is in its file, without adjustments, and the file; `None` if there is no model.
     base: Option<Opened>,
     adjustments: Vec<Adjustment>,
-    /// What was in use before the last exchange, and frames until it is forgotten.
+    /// The model in use before the last exchange, and the number of frames until it is dropped.
     previous: Option<(Option<Opened>, u32)>,
 }
 
 impl State {
-    /// What the adjustments of the model in use are known by.
+    /// The digest by which adjustments refer to the model.
     fn digest(&self) -> Result<&str, NoModel> {
         self.base.as_ref().map(|base| base.model.digest.as_str()).ok_or(NoModel)
     }
 }
 
 impl Keeper {
-    /// Applies the adjustments that were made to `base` before. A file of them that cannot be read is put aside: a camera that is
-    /// watched by the threshold of its model is better than one that is not watched.
+    /// Applies the stored adjustments to `base`. A file of them that cannot be read is renamed: it is better to watch a
+    /// camera with the model's own threshold than not at all.
     pub(crate) fn start(
         config: CameraConfig,
         models: Arc<Models>,
@@ -180,12 +182,12 @@ impl Keeper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The adjustments made, of each model the last hundred, the oldest first.
+    /// The stored adjustments, at most a hundred of each model, the oldest first.
     pub(crate) fn adjustments(&self) -> Vec<Adjustment> {
         self.lock().adjustments.clone()
     }
 
-    /// Takes the threshold for another false-positive rate.
+    /// Sets the threshold for another false-positive rate.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -196,7 +198,8 @@ impl Keeper {
         self.add(Change::FalsePositiveRate(rate))
     }
 
-    /// Calibrates on the frames between `from` and `to` seconds ago, which someone says are normal.
+    /// Calibrates on the frames between `from` and `to` seconds ago, which a person says are normal. Returns the number
+    /// of frames.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -208,7 +211,7 @@ impl Keeper {
             return Err(ChangeError::TooFew { found });
         }
         let calibration = Calibration::from_energies(&mut energies)?;
-        // Few frames cannot give the threshold of a small rate: then the smallest they can.
+        // Few frames cannot give the threshold of a small rate; in that case, the smallest possible rate is used.
         let wanted = model.false_positive_rate().unwrap_or(0.01);
         let rate = wanted.max(1.0 / (found as f32 + 1.0) * 1.01);
         calibration.threshold(rate)?;
@@ -230,7 +233,7 @@ impl Keeper {
         self.write(&state)
     }
 
-    /// Takes back the last change to this model that holds.
+    /// Undoes the last change to this model that is in force.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -244,18 +247,18 @@ impl Keeper {
     }
 
     fn write(&self, state: &State) -> Result<(), ChangeError> {
-        // Texts and finite numbers: this does not fail.
+        // Cannot fail: the adjustments consist of texts and finite numbers.
         let text = serde_json::to_vec_pretty(&state.adjustments).unwrap_or_default();
         Ok(nae_onnx::file::write(self.config.state.join("adjustments.json"), &text)?)
     }
 
-    /// Makes the base with its adjustments the model in use; none where there is none.
+    /// Makes the base with its adjustments the model of this condition, or none if there is no base.
     fn apply(&self, state: &State, other_network: bool) {
         let model = state.base.as_ref().map(|base| self.with_adjustments(&base.model, &state.adjustments));
         self.in_use.put(self.condition, model, other_network);
     }
 
-    /// The model as it is adjusted, whether it is in use now or that of the other condition is.
+    /// The model with its adjustments, even if that of the other condition is in use.
     fn model(&self) -> Option<Arc<Model>> {
         self.in_use.of(self.condition)
     }
@@ -271,20 +274,20 @@ impl Keeper {
         Arc::new(base.for_condition(self.condition, detector))
     }
 
-    /// Opens the model's file again, tries it on recent frames, and takes it.
+    /// Opens the model's file again, tests the model on recent frames, and takes it into use.
     ///
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
         let of_base = self.lock().base.as_ref().map(|base| base.path.clone());
-        // One of the night that could not be opened at the start may be there by now.
+        // A model of the night that could not be opened at the start may be available now.
         let path = of_base.or_else(|| self.config.model.clone()).ok_or(NoModel)?;
         self.exchange(self.fit(path, true)?);
         Ok(())
     }
 
-    /// Opens a model and tries it on recent frames. Only if `agrees` is asked for may it not call most of the normal ones
-    /// anomalies.
+    /// Opens a model and tests it on recent frames. If `agrees` is set, the test also fails if the model calls most of
+    /// the normal ones anomalies.
     ///
     /// # Errors
     /// [`ChangeError`].
@@ -297,12 +300,13 @@ impl Keeper {
         Ok(Opened { model, path })
     }
 
-    /// Makes `new` the model in use, and the one before wait for its first failure.
+    /// Makes `new` the model of this condition, and keeps the previous one in case the new one fails.
     pub(crate) fn exchange(&self, new: Opened) {
         self.put(Some(new), true);
     }
 
-    /// Makes a model that was in use before the one in use again, or none where there was none. Whoever asked for that does not want the other back.
+    /// Restores a model that was in use before, or no model if there was none. The replaced model is not restored
+    /// automatically.
     pub(crate) fn go_back(&self, before: Option<Opened>) {
         self.put(before, false);
     }
@@ -323,14 +327,14 @@ impl Keeper {
         self.remember_good();
     }
 
-    /// Scores recent frames with a model that is to take over, in a thread that may hang.
+    /// Scores recent frames with a new model, in a separate thread since it may hang.
     fn try_on(&self, new: &Arc<Model>, recent: Vec<Recent>) -> Result<(), ChangeError> {
         let (sender, result) = channel();
-        // As much as scoring each may take by itself.
+        // The total of the limits for each frame.
         let limit = self.config.score_timeout.saturating_mul(recent.len().max(1) as u32);
         let (new, regions) = (Arc::clone(new), self.sight.applied());
         let work = move || {
-            // The receiver waits, or has given up.
+            // The receiver waits, or has stopped waiting.
             let _ = sender.send(verdicts(&new.detector, &regions, &recent));
         };
         thread::Builder::new().name("new model".into()).spawn(work).map_err(|e| ChangeError::Fails(e.to_string()))?;
@@ -345,9 +349,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// A frame was scored by the model of the digest `by`, or that model failed on it: soon after an exchange, what was in use
-    /// before comes back. Whether that was of another file. A frame that was on its way at the exchange says nothing of the new
-    /// model.
+    /// Records that the model with the digest `by` scored a frame, or failed on it. A failure soon after an exchange
+    /// restores the previous model. Returns whether the restored model is of another file. A frame that was processed
+    /// during the exchange does not count for the new model.
     pub(crate) fn scored(&self, by: &str, failure: Option<&str>) -> bool {
         let mut state = self.lock();
         if state.base.as_ref().is_none_or(|base| base.model.digest != by) {
@@ -374,10 +378,10 @@ impl Keeper {
         false
     }
 
-    /// Keeps a copy of the model, in case its file is spoilt by the next start.
+    /// Stores a copy of the model, in case its file is damaged at the next start.
     fn remember_good(&self) {
         let Some(base) = self.lock().base.clone() else { return };
-        // What was learned is in the service's own folder already.
+        // A learned model is in the service's own folder already.
         if self.config.model.as_ref() != Some(&base.path) {
             return;
         }
@@ -392,8 +396,8 @@ impl Keeper {
     }
 }
 
-/// Leaves out adjustments of a model, so that there is room for one more: those that were taken back first, then the oldest that others
-/// have replaced. The threshold stays: rates are those of the last calibration, which stays, too.
+/// Removes adjustments of a model until there is room for one more: undone ones first, then the oldest, but never the
+/// last calibration in force. The threshold therefore does not change: rates refer to the last calibration.
 fn make_room(adjustments: &mut Vec<Adjustment>, model: &str) {
     let is_mine = |a: &Adjustment| a.model == model;
     while adjustments.iter().filter(|a| is_mine(a)).count() >= MOST {
@@ -418,7 +422,7 @@ fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeErro
     })
 }
 
-/// Of the frames that were normal, how many `detector` calls anomalies, and how many there are.
+/// The number of normal frames that `detector` calls anomalies, and the number of normal frames.
 fn verdicts(detector: &Detector, regions: &Applied, recent: &[Recent]) -> Result<(usize, usize), String> {
     let (mut anomalies, mut normal) = (0, 0);
     for frame in recent {

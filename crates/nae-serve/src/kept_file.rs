@@ -1,12 +1,13 @@
-//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night, thresholds). What is
-//! in one, and how it is written, is its module's.
+//! Reading of the small files that store what people set for a camera (pauses, regions, day and night, thresholds).
+//! Each module defines the content of its file, and writes it.
 
 use std::path::Path;
 
-/// What `parse` makes of the file; none where there is none.
+/// Reads the file and parses it with `parse`; `None` if there is no file.
 ///
 /// # Errors
-/// That it cannot be read or is larger than `largest` bytes; or which file it is, what was `expected`, and what `parse` says.
+/// If the file cannot be read, is larger than `largest` bytes, or cannot be parsed; the message contains the path, what
+/// was `expected`, and the error of `parse`.
 pub(crate) fn read<T>(
     path: &Path,
     largest: u64,
@@ -21,7 +22,7 @@ pub(crate) fn read<T>(
     Ok(Some(parsed))
 }
 
-/// Renames a JSON file that is damaged, for whoever wants to look at it: the next that is written would take its place.
+/// Renames a damaged JSON file so that it can be examined: otherwise, the next write would replace it.
 pub(crate) fn put_aside(path: &Path) {
     let _ = std::fs::rename(path, path.with_extension("json.damaged"));
 }

@@ -1,12 +1,13 @@
-//! How large an image may be before it is decoded: a request of some KiB can be a picture that takes a gigabyte.
+//! The limit for the size of an image, checked before it is decoded: a request of a few KiB can contain an image
+//! that takes a gigabyte of memory.
 
 use nae_infer::input::dimensions;
 
-/// The most pixels that are decoded.
+/// The maximum number of pixels of an image that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LargestImage(u64);
 
-/// An image of more.
+/// The error for an image with more pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected an image of at most {} million pixels (`max_megapixels`), found {width}×{height}: make it smaller", most / MILLION)]
 pub(crate) struct TooManyPixels {
@@ -22,10 +23,11 @@ impl LargestImage {
         Self(u64::from(millions) * MILLION)
     }
 
-    /// By the image's header. What has none that can be read passes: its decoder refuses it.
+    /// Checks the size in the image's header. An image without a readable header passes, since its decoder
+    /// refuses it.
     ///
     /// # Errors
-    /// [`TooManyPixels`].
+    /// [`TooManyPixels`] if the image has more pixels than the limit.
     pub(crate) fn check(self, image: &[u8]) -> Result<(), TooManyPixels> {
         match dimensions(image) {
             Ok((width, height)) if u64::from(width) * u64::from(height) > self.0 => {

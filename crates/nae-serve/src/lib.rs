@@ -1,12 +1,19 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A `camera` has everything that is its own: the others go on whatever becomes of it. A frame's way: `source` takes it, in a
-//! thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to the threads of `scorer`, which all cameras
-//! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
-//! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
-//! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes a model (of `model`, which is none until a camera without one has learned it), `day_night` says whether it is day or night, `in_use` which model is in use then, `own` what each of the two has for itself, `http` is what can be asked, `limits` how often, `proxies` who is believed to ask for others, `config` what can be set, `signals` what the operating
-//! system asks for.
+//! Each `camera` has its own parts, so that a failure of one does not affect the others. A frame passes through these
+//! modules: `source` takes it, in a separate thread, into a `queue` that drops the oldest frame if it is full;
+//! `pipeline` passes it to the threads of `scorer`, which all cameras share in turn. They decode it, apply `regions`,
+//! and score the result with the camera's detector. `monitor` stores the energy and the frame (`shown`), runs the drift
+//! watch and, unless `quiet` suspends alarms, the alarm filter, and notifies the clients. `alarms` writes an alarm to
+//! the camera's `journal`, and `deliver` sends it from there: `webhook` by POST with a `signature`, `mqtt` to a broker,
+//! to which it also publishes the camera's state. Requests to `/score` enter at the scorer. `history_file` stores
+//! energies and alarms for weeks.
+//!
+//! `learn` makes a new model from a camera's frames, and `keeper` changes a model (`model`; a camera without one has to
+//! learn it). `day_night` determines whether it is day or night, `in_use` which model is used then, and `own` contains
+//! the parts of each of the two models. `http` answers requests, `limits` restricts their rate, `proxies` determines
+//! the client of a forwarded request, `config` reads the settings, and `signals` receives the operating system's
+//! signals.
 
 mod alarms;
 mod broker;
@@ -84,41 +91,42 @@ use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
 use crate::tls::{CertificateFigures, OwnCertificate};
 
-/// How long alarms may take to be delivered when the service stops.
+/// How long the delivery of alarms may take when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
-/// How often it is looked whether alarms are to be raised, where no frame is the occasion.
+/// How often a change of alarm hours, pauses and day and night is applied without a frame.
 const ATTENTION: Duration = Duration::from_secs(1);
-/// How long the history may take to be written when the service stops.
+/// How long the writing of the history may take when the service stops.
 const LAST_HISTORY: Duration = Duration::from_secs(5);
-/// How long the frames that have come may take with it.
+/// How long the frames that were taken may take when the service stops.
 const LAST_FRAMES: Duration = Duration::from_secs(15);
 
-/// Thumbnails that are made at a time.
+/// The maximum number of thumbnails that are made at the same time.
 const THUMBNAILS: usize = 2;
 
-/// Everything that the parts share.
+/// The state that all parts share.
 struct Service {
     config: Config,
     /// In the order of the settings; at least one.
     cameras: Vec<Arc<Camera>>,
     scorer: Scorer,
     metrics: Arc<Metrics>,
-    /// How much a client may ask.
+    /// The rate limits of clients.
     limits: Limits,
-    /// Energies and alarms on disk.
+    /// The energies and alarms on disk.
     history: History,
-    /// Frames that are decoded at a time for thumbnails, each of which takes the memory of a whole frame.
+    /// Limits the number of frames that are decoded for thumbnails at the same time, since each takes the memory of a
+    /// whole frame.
     thumbnails: Semaphore,
     stopping: watch::Sender<bool>,
 }
 
 impl Service {
-    /// The camera of this name.
+    /// The camera with this name.
     fn camera(&self, name: &str) -> Option<&Arc<Camera>> {
         self.cameras.iter().find(|camera| camera.config.name.as_str() == name)
     }
 
-    /// The camera, where there is but one.
+    /// The camera if there is exactly one.
     fn only_camera(&self) -> Option<&Arc<Camera>> {
         match self.cameras.as_slice() {
             [camera] => Some(camera),
@@ -126,16 +134,16 @@ impl Service {
         }
     }
 
-    /// All names, with commas between.
+    /// All names, separated by commas.
     fn names(&self) -> String {
         self.cameras.iter().map(|camera| camera.config.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Runs the service until it is told to stop. What it does is in the log of `tracing`.
+/// Runs the service until it is stopped. Its activity is logged by `tracing`.
 ///
 /// # Errors
-/// [`ConfigError`] for wrong settings; else what keeps it from starting.
+/// [`ConfigError`] for invalid settings; otherwise, the reason why the service cannot start.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = Config::read(flags, std::env::vars_os())?;
     let models = Arc::new(Models::default());
@@ -152,13 +160,13 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config, bases, &models))?;
-    // Threads that a backend did not return must not keep the process.
+    // Threads that wait for a backend must not keep the process running.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }
 
-/// The model of each camera that has one. One that cannot be used is a wrong setting: a camera that is not watched should be noticed
-/// at the start. So is having none where none can be learned.
+/// Opens the model of each camera that has one. A model that cannot be used is an error in the settings, so that an
+/// unwatched camera is noticed at the start. A missing model is an error, too, if none can be learned.
 fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Option<Opened>>> {
     let open = |camera: &CameraConfig| {
         let opened = keeper::open(camera, learn::model_in_use(camera), models)?;
@@ -189,7 +197,7 @@ fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Option<Op
 }
 
 async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>) -> anyhow::Result<()> {
-    // Before anything runs that wants to be ended in order.
+    // Comes before anything starts that has to be ended in order.
     let (told_to_stop, told_to_reload) = signals::listen()?;
     let listener = TcpListener::bind(config.listen)
         .await
@@ -233,7 +241,7 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         thumbnails: Semaphore::new(THUMBNAILS),
         stopping,
     });
-    // After the journals, which take their room first.
+    // Comes after the journals, which allocate their space first.
     let history = start_history(&service)?;
     let mut endings = Vec::new();
     for (camera, its) in service.cameras.iter().zip(beside) {
@@ -256,7 +264,7 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
     Ok(())
 }
 
-/// That nothing is scored has to be known to whoever relies on it, and what to do.
+/// Logs whether the camera is watched: if nothing is scored, the user has to know, and what to do.
 fn say_what_is_watched(camera: &Camera, page: &str) {
     let source = &camera.config.source.address;
     match &*camera.model.load() {
@@ -270,7 +278,7 @@ fn say_what_is_watched(camera: &Camera, page: &str) {
     }
 }
 
-/// Begins to write the history, where one is kept.
+/// Starts to write the history, if the settings keep one.
 fn start_history(service: &Service) -> std::io::Result<Option<JoinHandle<()>>> {
     let figures = HistoryFigures {
         dropped: service.cameras.iter().map(|camera| camera.metrics.history_dropped.clone()).collect(),
@@ -282,7 +290,7 @@ fn start_history(service: &Service) -> std::io::Result<Option<JoinHandle<()>>> {
     service.history.start(names, alarms, figures)
 }
 
-/// What has come is written.
+/// Writes what the history has received.
 async fn end_history(service: &Arc<Service>, writer: Option<JoinHandle<()>>) {
     let Some(writer) = writer else { return };
     let service = Arc::clone(service);
@@ -295,7 +303,7 @@ async fn end_history(service: &Arc<Service>, writer: Option<JoinHandle<()>>) {
     }
 }
 
-/// What a camera took in is scored, its alarms get a moment to leave; the journal has the rest.
+/// Scores the frames that a camera took and delivers alarms for a short time; the journal keeps the rest.
 async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveries, link }: Beside) {
     let last = tokio::task::spawn_blocking(move || {
         for thread in taking {
@@ -310,7 +318,7 @@ async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveri
         }
     });
     let _ = last.await;
-    // Says goodbye once the last delivery is made.
+    // The connection is closed after the last delivery.
     if let Some(link) = link
         && tokio::time::timeout(LAST_DELIVERIES, link).await.is_err()
     {
@@ -318,7 +326,7 @@ async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveri
     }
 }
 
-/// Done when the service has been told to stop, and its parts have been told in turn.
+/// Completes when the service was requested to stop and its parts were notified.
 async fn stop(told: Stop, service: Arc<Service>) {
     told.told().await;
     tracing::info!("stopping: requests and frames that have come are done first");
@@ -329,14 +337,15 @@ async fn stop(told: Stop, service: Arc<Service>) {
     }
 }
 
-/// Has every camera open its model's file again whenever that is asked for, as other services do with their files.
+/// Reloads every camera's model files whenever that is requested, as other services reload their files.
 async fn tell_to_reload(mut told: Reload, service: Arc<Service>) {
     while told.told().await {
         service.cameras.iter().for_each(|camera| camera.reload.notify_one());
     }
 }
 
-/// Has a pause, a snooze, the hours of alarms, day and night begin and end also while no frames come: an alarm that is up is cleared.
+/// Applies the beginning and end of pauses, snoozes, alarm hours, day and night also if no frames come; an active alarm
+/// is cleared.
 async fn attend(camera: Arc<Camera>) {
     let mut tick = tokio::time::interval(ATTENTION);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -347,7 +356,7 @@ async fn attend(camera: Arc<Camera>) {
         camera.attend_to_day_night(Moment::now());
         if camera.day_night.has_changed() {
             let own = Arc::clone(&camera);
-            // Away from frames, which do not wait for the disk.
+            // Runs in another thread, so that frames do not wait for the disk.
             let written = tokio::task::spawn_blocking(move || own.day_night.keep()).await;
             let was_kept = std::mem::replace(&mut is_kept, !matches!(written, Ok(Err(_))));
             if let Ok(Err(error)) = written
@@ -359,14 +368,14 @@ async fn attend(camera: Arc<Camera>) {
     }
 }
 
-/// Opens a camera's model again, whatever becomes of the others'.
+/// Reloads the models of a camera on request, independently of the other cameras.
 async fn reload_when_told(camera: Arc<Camera>) {
     loop {
         camera.reload.notified().await;
         let own = Arc::clone(&camera);
         let reloaded = tokio::task::spawn_blocking(move || own.span.in_scope(|| own.reload())).await;
         match reloaded {
-            // There is no file to open, beside others that have theirs.
+            // The camera has no file to open; others may have theirs.
             Ok(Ok(()) | Err(ChangeError::NoModel(_))) | Err(_) => {}
             Ok(Err(error)) => tracing::error!(%error, "the model was not exchanged"),
         }

@@ -1,4 +1,4 @@
-//! What `/metrics` shows, in Prometheus' text format. What is a camera's has its name as the label `camera`.
+//! The content of `/metrics`, in Prometheus' text format. The metrics of a camera have its name as the label `camera`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
@@ -16,25 +16,25 @@ use super::camera_name::CameraName;
 use super::day_night::{Condition, DayNightState};
 use super::model::Model;
 
-/// Where an image came from.
+/// The origin of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum Origin {
-    /// The source.
+    /// The camera's source.
     Source,
-    /// A request.
+    /// A request of a client.
     Request,
 }
 
-/// What a client may not do without end.
+/// What is limited for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum Limit {
-    /// Guess tokens.
+    /// Attempts with wrong tokens.
     WrongTokens,
-    /// Change something.
+    /// Changes of settings and models.
     Changes,
-    /// Have something scored.
+    /// Images to be scored.
     Scores,
-    /// Have connections.
+    /// Connections.
     Connections,
 }
 
@@ -65,7 +65,7 @@ struct To {
     receiver: String,
 }
 
-/// Families that have more labels than the camera.
+/// Metric families with further labels beside the camera.
 #[derive(Debug, Clone, Default)]
 struct Labelled {
     frames: Family<From, Counter>,
@@ -77,18 +77,19 @@ struct Labelled {
     lost_alarms: Family<To, Gauge>,
 }
 
-/// Counters and gauges of the service, and those of its cameras.
+/// The counters and gauges of the service and of its cameras.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Code, Counter>,
     limited: Family<By, Counter>,
-    /// Requests with a token that is none of the service's.
+    /// The number of requests with an invalid token.
     pub(crate) wrong_tokens: Counter,
-    /// Connections that were to be encrypted and were not.
+    /// The number of connections whose TLS handshake failed.
     pub(crate) handshakes_failed: Counter,
-    /// Whether files of the certificate cannot be used, so that one before them is in use.
+    /// Whether the files of the certificate cannot be used, so that the previous certificate is in use.
     pub(crate) certificate_refused: Gauge,
-    /// When the certificate in use ends, in seconds of Unix time; NaN where there is none, so that no comparison is true of it.
+    /// The end of the validity of the certificate in use, in seconds of Unix time; NaN if there is none, so that every
+    /// comparison with it is false.
     pub(crate) certificate_expires: Gauge<f64, AtomicU64>,
     labelled: Labelled,
     dropped: Family<Of, Counter>,
@@ -97,7 +98,7 @@ pub(crate) struct Metrics {
     history_dropped: Family<Of, Counter>,
     /// Whether the history is written to disk.
     pub(crate) history_writing: Gauge,
-    /// Bytes of the history on disk.
+    /// The size of the history on disk, in bytes.
     pub(crate) history_bytes: Gauge,
     latency: Family<Of, Histogram, fn() -> Histogram>,
     energy: Family<Of, Histogram, fn() -> Histogram>,
@@ -115,49 +116,49 @@ pub(crate) struct Metrics {
     night_model_in_use: Family<Of, Gauge>,
 }
 
-/// Counters and gauges of one camera.
+/// The counters and gauges of one camera.
 pub(crate) struct CameraMetrics {
     camera: String,
     labelled: Labelled,
-    /// From a frame's arrival, or a request's, to its score.
+    /// The time from the arrival of a frame or request to its score, in seconds.
     latency: Histogram,
-    /// Energies over the threshold's energy.
+    /// Energies divided by the threshold's energy.
     energy: Histogram,
-    /// Frames of the source that made room for newer ones.
+    /// The number of frames of the source that were dropped for newer ones.
     pub(crate) dropped: Counter,
-    /// Alarms raised.
+    /// The number of raised alarms.
     pub(crate) alarms: Counter,
-    /// Pictures of alarms that were not kept.
+    /// The number of alarm pictures that were not kept.
     pub(crate) pictures_dropped: Counter,
-    /// Energies and alarms that are not in the history on disk.
+    /// The number of energies and alarms that are not in the history on disk.
     pub(crate) history_dropped: Counter,
-    /// Energies above it are anomalies.
+    /// The threshold; energies above it are anomalies.
     pub(crate) threshold: Gauge<f64, AtomicU64>,
-    /// Whether the alarm is on.
+    /// Whether the alarm is active.
     pub(crate) alarm: Gauge,
     /// Whether alarms are raised: neither paused nor outside their hours.
     pub(crate) alarms_on: Gauge,
-    /// 1 when energies have risen, −1 when they have fallen.
+    /// 1 if energies have risen, −1 if they have fallen, 0 otherwise.
     pub(crate) drift: Gauge<i64, AtomicI64>,
-    /// Whether frames come.
+    /// Whether frames arrive.
     pub(crate) source_up: Gauge,
     /// Whether the broker is connected.
     pub(crate) mqtt_connected: Gauge,
-    /// Jobs and frames that wait.
+    /// The number of waiting jobs and frames.
     pub(crate) waiting: Gauge,
-    /// Threads lost to a backend that does not return.
+    /// The number of threads lost to a backend that does not return.
     pub(crate) stuck: Gauge,
-    /// Whether there is a model, and it is not given up.
+    /// Whether there is a model that was not given up.
     pub(crate) scoring: Gauge,
     /// Whether there is a model.
     model_in_use: Gauge,
-    /// Whether it is night, and whether the model for it is in use.
+    /// Whether it is night; the next field: whether the model for the night is in use.
     pub(crate) night: Gauge,
     pub(crate) night_model_in_use: Gauge,
 }
 
 impl Metrics {
-    /// Without a camera.
+    /// The metrics of a service without cameras.
     pub(crate) fn new() -> Self {
         let mut this = Self {
             registry: Registry::with_prefix("nae"),
@@ -240,7 +241,7 @@ impl Metrics {
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());
         r.register(
             "scoring",
-            "1 while the model is asked, 0 once it is given up or where there is none",
+            "1 while the model is used, 0 once it is given up or if there is none",
             this.scoring.clone(),
         );
         r.register("model_in_use", "1 while there is a model, 0 until one is learned", this.model_in_use.clone());
@@ -256,7 +257,7 @@ impl Metrics {
         this
     }
 
-    /// The camera's, all zero: so that its first alarm is an increase, not a new series.
+    /// Creates a camera's metrics, all zero, so that its first alarm is an increase and not a new series.
     pub(crate) fn camera(&self, name: &CameraName) -> CameraMetrics {
         let of = Of { camera: name.to_string() };
         for origin in [Origin::Source, Origin::Request] {
@@ -290,12 +291,12 @@ impl Metrics {
         }
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn answered(&self, code: u16) {
         self.requests.get_or_create(&Code { code }).inc();
     }
 
-    /// A request came too often.
+    /// Counts a request that exceeded a limit.
     pub(crate) fn limited(&self, limit: Limit) {
         self.limited.get_or_create(&By { limit }).inc();
     }
@@ -303,7 +304,7 @@ impl Metrics {
     /// The text for Prometheus.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -318,14 +319,14 @@ impl CameraMetrics {
         To { camera: self.camera.clone(), receiver: receiver.to_owned() }
     }
 
-    /// This model is in use, with its threshold; or none.
+    /// Sets the metrics of the model in use and its threshold; `None` if there is no model.
     pub(crate) fn model_is(&self, model: Option<&Model>) {
         self.model_in_use.set(i64::from(model.is_some()));
         let threshold = model.and_then(|model| model.detector.threshold());
         self.threshold.set(threshold.map_or(f64::NAN, f64::from));
     }
 
-    /// Energies have drifted this way.
+    /// Sets the direction in which energies have drifted.
     pub(crate) fn drift_is(&self, drift: Drift) {
         self.drift.set(match drift {
             Drift::Steady => 0,
@@ -334,7 +335,7 @@ impl CameraMetrics {
         });
     }
 
-    /// So it is between day and night.
+    /// Sets the metrics of day and night.
     pub(crate) fn day_night_is(&self, day_night: Option<&DayNightState>) {
         let is_night =
             |which: fn(&DayNightState) -> Condition| day_night.is_some_and(|now| which(now) == Condition::Night);
@@ -342,7 +343,7 @@ impl CameraMetrics {
         self.night_model_in_use.set(i64::from(is_night(|now| now.model_for)));
     }
 
-    /// An image was scored.
+    /// Counts a scored image.
     pub(crate) fn scored(&self, origin: Origin, seconds: f64, energy: f32, threshold: Option<f32>) {
         let from = self.from(origin);
         self.labelled.frames.get_or_create(&from).inc();
@@ -355,18 +356,18 @@ impl CameraMetrics {
         }
     }
 
-    /// An image could not be scored.
+    /// Counts an image that could not be scored.
     pub(crate) fn failed(&self, origin: Origin) {
         self.labelled.failures.get_or_create(&self.from(origin)).inc();
     }
 
-    /// An alarm was sent, or not.
+    /// Counts an attempt to deliver an alarm.
     pub(crate) fn attempted(&self, receiver: &str, delivered: bool) {
         let family = if delivered { &self.labelled.delivered } else { &self.labelled.delivery_failures };
         family.get_or_create(&self.to(receiver)).inc();
     }
 
-    /// What a receiver does not have.
+    /// Sets the numbers of alarms that a receiver waits for and has lost.
     pub(crate) fn behind(&self, receiver: &str, (waiting, lost): (u64, u64)) {
         let to = self.to(receiver);
         self.labelled.waiting_alarms.get_or_create(&to).set(waiting as i64);

@@ -1,5 +1,5 @@
-//! The model in use, if there is one: opened from its file, exchanged while the service runs, adjusted by people. Cameras with the
-//! same file share its network. Whether a new one is fit to take over is decided in [`keeper`](super::keeper).
+//! Models: opened from files, exchanged while the service runs, adjusted by people. Cameras with the same file share
+//! its network. [`keeper`](super::keeper) decides whether a new one is taken into use.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,27 +14,27 @@ use super::day_night::Condition;
 /// A model that is ready to score.
 pub(crate) struct Model {
     pub(crate) detector: Detector,
-    /// What it says about itself.
+    /// Its description, as pairs of name and value.
     pub(crate) card: Vec<(&'static str, String)>,
-    /// CRC-32 of the file, by which adjustments know their model.
+    /// The CRC-32 of the file, by which adjustments refer to the model.
     pub(crate) digest: String,
-    /// Which of a camera's two models it is. One of a file alone is of any.
+    /// Which of a camera's two models it is. A model that was only read from a file belongs to either.
     pub(crate) condition: Condition,
-    /// The file.
+    /// The content of the file.
     pub(crate) bytes: Arc<Vec<u8>>,
 }
 
-/// The model in use, for any number of threads; none until a camera whose settings name none has learned one.
+/// The model in use, for any number of threads; `None` until one is learned if the settings name none.
 pub(crate) type Current = ArcSwapOption<Model>;
 
-/// Something was asked of a camera that has no model.
+/// The error if an operation needs a model and the camera has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no model yet: learn one here (the page has \"Learn here\", programs have /api/learn), or start the service with --model FILE"
 )]
 pub(crate) struct NoModel;
 
-/// The models that are open, to be shared by cameras.
+/// The open models, which cameras share.
 #[derive(Default)]
 pub(crate) struct Models {
     opened: Mutex<Vec<(Opening, Weak<Model>)>>,
@@ -49,10 +49,10 @@ struct Opening {
 }
 
 impl Models {
-    /// Opens a file with the backend and threshold of the settings. One that is open with the same is given again.
+    /// Opens a file with the backend and threshold of the settings, or returns the open model if these are the same.
     ///
     /// # Errors
-    /// [`OpenError`] names the file.
+    /// [`OpenError`], which contains the path.
     pub(crate) fn open(&self, path: &Path, config: &CameraConfig) -> Result<Arc<Model>, OpenError> {
         let limits = Limits::default();
         let bytes = nae_onnx::file::read(path, limits.bytes)?;
@@ -92,19 +92,19 @@ impl Models {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(Opening, Weak<Model>)>> {
-        // An entry more or less is no harm.
+        // A missing or additional entry does no harm.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Model {
-    /// The same for a condition, with the calibration or threshold that it has there.
+    /// The same model for a condition, with the detector that has this condition's calibration and threshold.
     pub(crate) fn for_condition(&self, condition: Condition, detector: Detector) -> Self {
         let (card, digest, bytes) = (self.card.clone(), self.digest.clone(), Arc::clone(&self.bytes));
         Self { detector, card, digest, condition, bytes }
     }
 
-    /// The false-positive rate its threshold is for.
+    /// The false-positive rate of its threshold.
     pub(crate) fn false_positive_rate(&self) -> Option<f32> {
         self.detector.false_positive_rate()
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::super::config::{Config, Flags};
     use super::*;
 
-    /// What differs by a setting, or by the bytes of the file, is another model.
+    /// A model with another setting, or with other bytes in its file, is another model.
     #[test]
     fn a_file_is_open_once_for_all_cameras_that_have_it() {
         let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits");
@@ -136,7 +136,7 @@ mod tests {
         let exchanged = open(&config);
         assert!(!Arc::ptr_eq(&first, &exchanged) && exchanged.digest != first.digest);
         assert!(Arc::ptr_eq(&exchanged, &open(&config)));
-        // What nobody has any more is not kept.
+        // A model that nobody uses any more is not kept.
         drop((first, strict));
         open(&config);
         assert_eq!(models.lock().len(), 1);

@@ -1,6 +1,6 @@
-//! What the service knows of the frames of a camera: the energies of the last hour, the alarm, the
-//! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`], which raises no alarm while
-//! [`Quiet`] says so; pages and programs are told by events.
+//! The state of a camera's frames: the energies of the last hour, the alarm, the drift, the frame that is shown.
+//! [`Monitor::observe`] receives every frame's score, and raises no alarm while [`Quiet`] suspends them; pages and
+//! programs receive events.
 
 mod memory;
 
@@ -26,10 +26,10 @@ use super::source::{Frame, SourceObserver, SourceState};
 use memory::Memory;
 pub(crate) use memory::Recent;
 
-/// Events a slow client may be behind before it misses some.
+/// The number of events that a slow client may be behind before it misses some.
 const EVENTS: usize = 256;
 
-/// What the service knows of the frames of a camera.
+/// The state of a camera's frames.
 pub(crate) struct Monitor {
     state: Mutex<State>,
     events: broadcast::Sender<Event>,
@@ -37,19 +37,19 @@ pub(crate) struct Monitor {
     alarm: AlarmSettings,
     quiet: Arc<Quiet>,
     sight: Arc<Sight>,
-    /// Keeps energies, and when an alarm is cleared, on disk.
+    /// Writes energies, and the time at which an alarm is cleared, to disk.
     recorder: Recorder,
 }
 
 struct State {
-    /// Of the model of the day, and of that of the night.
+    /// For the model of the day and for that of the night.
     memory: PerCondition<Memory>,
-    /// Whose model is in use.
+    /// The condition whose model is in use.
     model_for: Condition,
-    /// None where day and night are not told apart.
+    /// `None` if day and night are not distinguished.
     day_night: Option<DayNightState>,
     filter: AlarmFilter<LONGEST_WINDOW>,
-    /// Why no alarms were raised when that was last looked at; the filter is empty then.
+    /// The reason why alarms were suspended at the last check; in that case, the filter is empty.
     off: Option<Off>,
     latest: Option<Latest>,
     /// The frame that raised the last alarm.
@@ -58,7 +58,7 @@ struct State {
     number: u64,
 }
 
-/// What clients are told.
+/// The events that clients receive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -73,28 +73,28 @@ pub(crate) enum Event {
         drift: Drift,
         name: Option<String>,
     },
-    /// A frame came, and there is no model yet.
+    /// A frame arrived, and there is no model yet.
     Unscored { number: u64, name: Option<String> },
     /// A frame could not be scored.
     Unreadable { reason: String, name: Option<String> },
     /// An alarm was raised.
     Alarm { number: u64 },
-    /// Alarms are raised from now on, or are not any more: then none is up.
+    /// Alarms are raised from now on, or are suspended; in that case, none is active.
     Alarms { alarms: AlarmState },
-    /// Another condition holds, or the model of the other is in use, or it is told by something else; none where day and night are not
-    /// told apart any more.
+    /// Another condition holds, the model of the other condition is in use, or another rule determines the condition;
+    /// `None` if day and night are no longer distinguished.
     DayNight { day_night: Option<DayNightState> },
-    /// The source is in another state.
+    /// The state of the source has changed.
     Source { state: &'static str, reason: Option<String> },
-    /// Threshold, calibration or model is another.
+    /// The threshold, the calibration or the model has changed.
     Model,
-    /// The regions are others: the alarm begins anew.
+    /// The regions have changed: the alarm filter starts anew.
     Regions,
-    /// There will be no more events.
+    /// No more events will follow.
     Stopping,
 }
 
-/// The counts over the last hour had the threshold been another.
+/// The counts of the last hour for another threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct WhatIf {
     pub(crate) threshold: f32,
@@ -104,7 +104,7 @@ pub(crate) struct WhatIf {
 }
 
 impl Monitor {
-    /// Nothing seen yet.
+    /// A monitor that has seen no frame.
     ///
     /// # Errors
     /// If the alarm's window is longer than the filter's memory.
@@ -143,31 +143,31 @@ impl Monitor {
         Ok(this)
     }
 
-    /// The same, with what becomes of its frames taken down.
+    /// The same monitor with a recorder for its frames.
     pub(crate) fn recorded(self, recorder: Recorder) -> Self {
         Self { recorder, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whatever panicked while it held the lock, a frame more or less is no harm.
+        // After a panic, the state may be wrong by one frame, which does no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the score of a frame; gives it back for an alarm if it raised one.
+    /// Takes the score of a frame. Returns the frame if it raised an alarm.
     pub(crate) fn observe(&self, frame: &Frame, scored: Scored, model: &Model, looked: Looked) -> Option<Arc<Shown>> {
         let threshold = model.detector.threshold();
         let verdict = scored.verdict.unwrap_or(Verdict::Normal);
         let now = Moment::now();
         let mut state = self.lock();
-        // One that was being scored when the regions were changed is of another picture than those that follow; and when the model was,
-        // its energy has no scale in common with theirs.
+        // A frame that was being scored when the regions changed shows another picture than later ones. If the model
+        // changed meanwhile, its energy is on another scale.
         if !self.sight.is_current(&looked.regions) || !state.memory[model.condition].is_of(model) {
             return None;
         }
         self.attend_to(&mut state, now);
         state.number += 1;
         let was_on = state.filter.is_raised();
-        // Here alone it is decided whether a frame may have to do with an alarm.
+        // The only place that decides whether a frame counts for an alarm.
         let alarm = if self.quiet.counts(frame.taken, now) && model.condition == state.model_for {
             state.filter.observe(verdict)
         } else {
@@ -205,12 +205,12 @@ impl Monitor {
             drift,
             name: frame.name.clone(),
         });
-        // Until here, so that a pause is told after the frames of before.
+        // The lock is held until here, so that the event of a pause follows those of earlier frames.
         drop(state);
         (alarm && !was_on).then_some(shown)
     }
 
-    /// Takes a frame that no model has seen, since there is none: it is shown, and has no part in anything else.
+    /// Takes a frame that was not scored because there is no model: it is shown, and has no other effect.
     pub(crate) fn observe_unscored(&self, frame: &Frame) {
         let mut state = self.lock();
         state.number += 1;
@@ -220,8 +220,8 @@ impl Monitor {
         self.tell(Event::Unscored { number: state.number, name: frame.name.clone() });
     }
 
-    /// Takes note of whether alarms are raised now: what has changed is told, and an alarm that is up when they no longer are is
-    /// cleared.
+    /// Checks whether alarms are raised now: sends an event about a change, and clears an active alarm if they are
+    /// suspended.
     pub(crate) fn attend(&self, now: Moment) {
         self.attend_to(&mut self.lock(), now);
     }
@@ -243,7 +243,7 @@ impl Monitor {
         self.tell(Event::Alarms { alarms });
     }
 
-    /// The filter begins empty; an alarm that is up is no more.
+    /// Empties the filter and ends an active alarm.
     fn clear(&self, state: &mut State, now: Moment) {
         if state.filter.is_raised() {
             self.recorder.cleared(now.wall.as_millisecond());
@@ -257,12 +257,12 @@ impl Monitor {
         self.quiet.state(Moment::now())
     }
 
-    /// Tells the clients; nobody listening is fine.
+    /// Sends an event to the clients, if there are any.
     pub(crate) fn tell(&self, event: Event) {
         let _ = self.events.send(event);
     }
 
-    /// Events from now on.
+    /// Subscribes to events from now on.
     pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
@@ -277,28 +277,28 @@ impl Monitor {
         self.lock().alarmed.clone()
     }
 
-    /// How the source is.
+    /// The state of the source.
     pub(crate) fn source(&self) -> SourceState {
         self.lock().source.clone()
     }
 
-    /// Whether the alarm is on, and which way energies have drifted.
+    /// Whether the alarm is active, and the direction in which energies have drifted.
     pub(crate) fn alarm_and_drift(&self) -> (bool, Drift) {
         let state = self.lock();
         (state.filter.is_raised(), state.drifted())
     }
 
-    /// How it is between day and night; none where the two are not told apart.
+    /// The state of day and night; `None` if the two are not distinguished.
     pub(crate) fn day_night(&self) -> Option<DayNightState> {
         self.lock().day_night.clone()
     }
 
-    /// Frames to try a new model of a condition on.
+    /// Recent frames on which to test a new model of a condition.
     pub(crate) fn recent(&self, of: Condition) -> Vec<Recent> {
         self.lock().memory[of].recent.iter().cloned().collect()
     }
 
-    /// Energies that the model of a condition gave to frames between `from` and `to` seconds ago.
+    /// The energies that the model of a condition gave to frames between `from` and `to` seconds ago.
     pub(crate) fn energies(&self, of: Condition, from: f64, to: f64) -> Vec<f32> {
         self.lock().memory[of].history.between(from, to)
     }
@@ -308,7 +308,7 @@ impl Monitor {
         self.lock().in_use().history.slices(span, most)
     }
 
-    /// What the last hour of the model in use would have been with another threshold.
+    /// The counts of the last hour of the model in use for another threshold.
     pub(crate) fn what_if(&self, threshold: f32) -> WhatIf {
         let state = self.lock();
         let mut counts = WhatIf { threshold, frames: 0, anomalies: 0, alarms: 0 };
@@ -325,8 +325,8 @@ impl Monitor {
         counts
     }
 
-    /// Another threshold or calibration of the model of a condition: alarm and drift begin anew. Another network, or none: so do
-    /// energies. The alarm is that of the model in use.
+    /// Updates the state after a change of a condition's model. With another threshold or calibration, alarm and drift
+    /// start anew; with another network, or none, so do the energies. The alarm is that of the model in use.
     pub(crate) fn model_changed(&self, of: Condition, model: Option<&Model>, other_network: bool) {
         let mut state = self.lock();
         if of == state.model_for {
@@ -338,7 +338,7 @@ impl Monitor {
             memory.forget_energies();
         }
         if model.is_none() {
-            // What was made of them says nothing of the next model.
+            // Verdicts of the previous model do not apply to the next one.
             memory.recent.iter_mut().for_each(|recent| recent.normal = false);
         }
         self.metrics.drift_is(state.drifted());
@@ -346,8 +346,8 @@ impl Monitor {
         self.tell(Event::Model);
     }
 
-    /// This model is in use, which is that for a condition. Where that is another, the alarm is cleared: it was of another model, and
-    /// of another light.
+    /// Sets the model in use and the condition that it is for. If that is another condition, the alarm is cleared,
+    /// since another model raised it in another light.
     pub(crate) fn uses(&self, model: Option<&Model>, model_for: Condition, day_night: Option<DayNightState>) {
         let mut state = self.lock();
         if state.model_for != model_for {
@@ -363,7 +363,7 @@ impl Monitor {
         }
     }
 
-    /// Other regions are in use: what was seen before was another picture.
+    /// Resets what was learned of earlier frames: with other regions, they showed another picture.
     pub(crate) fn regions_changed(&self, models: &PerCondition<Option<Arc<Model>>>) {
         let mut state = self.lock();
         self.clear(&mut state, Moment::now());
@@ -371,7 +371,7 @@ impl Monitor {
             let memory = &mut state.memory[condition];
             memory.watch_anew(models[condition].as_deref());
             memory.forget_energies();
-            // How they were judged says nothing of a model that is tried on them.
+            // The verdicts on earlier frames do not apply to a model that is tested on them.
             memory.recent.clear();
         }
         drop(state);
@@ -380,7 +380,7 @@ impl Monitor {
 }
 
 impl State {
-    /// What is remembered of the model in use.
+    /// What is stored for the model in use.
     fn in_use(&self) -> &Memory {
         &self.memory[self.model_for]
     }
@@ -389,13 +389,13 @@ impl State {
         self.in_use().drifted
     }
 
-    /// The frame, as the last that was counted.
+    /// The frame, with the current number.
     fn taken(&self, frame: &Frame) -> Taken {
         Taken { number: self.number, image: frame.bytes.clone(), name: frame.name.clone(), at: frame.taken }
     }
 }
 
-/// Tells the monitor of the source's doings.
+/// Passes the events of the source on to the monitor.
 impl SourceObserver for Arc<Monitor> {
     fn state(&self, state: SourceState) {
         let reason = match &state {

@@ -1,6 +1,6 @@
-//! What each of a camera's two models has for itself: its file and what may take its place, the changes that people made to it, and
-//! what is learned for it. The one of the night is opened like that of the day, in a folder of its own, and the camera goes on
-//! without it.
+//! The parts that each of a camera's two models has: its file and possible replacements, the changes that people made
+//! to it, and what is learned for it. The model of the night is opened like that of the day, in a separate folder, and
+//! the camera works without it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::model::Models;
 use super::monitor::Monitor;
 use super::regions::Sight;
 
-/// What is of one of the two models.
+/// The parts of one of the two models.
 pub(crate) struct Own {
     pub(crate) keeper: Keeper,
     pub(crate) learn: Arc<Learn>,
 }
 
-/// What the two of a camera share.
+/// The parts that the two models of a camera share.
 pub(crate) struct Shared<'a> {
     pub(crate) models: &'a Arc<Models>,
     pub(crate) trainer: &'a Arc<Trainer>,
@@ -33,10 +33,11 @@ pub(crate) struct Shared<'a> {
 }
 
 impl Own {
-    /// Goes on with what was learned, and makes `base` the model of this condition, with the changes that were made to it.
+    /// Continues interrupted learning, and makes `base` the model of this condition, with the changes that were made to
+    /// it.
     ///
     /// # Errors
-    /// If its folder of the state cannot be read.
+    /// If its state folder cannot be read.
     pub(crate) fn open(
         config: &CameraConfig,
         condition: Condition,
@@ -56,8 +57,9 @@ impl Own {
     }
 }
 
-/// The model for the night, if there is one; else why not, where one was to be opened. A camera that is watched by the model of the
-/// day alone is better than one that is not watched, so that this keeps no service from starting.
+/// Opens the model for the night, if there is one; otherwise, the second value is the reason if one should have been
+/// opened. A failure does not prevent the service from starting: it is better to watch a camera with the model of the
+/// day alone than not at all.
 pub(crate) fn open_night(config: &CameraConfig, models: &Models) -> (Option<Opened>, Option<String>) {
     let learned = learn::model_in_use(config);
     let was_learned = learned.is_some();

@@ -1,5 +1,5 @@
-//! Pictures for browsers, and those of alarms on disk: the frame and its heat map, within a size limit;
-//! the oldest go first. A picture that cannot be kept is no reason not to raise the alarm.
+//! Pictures for browsers, and the pictures of alarms on disk: the frame and its heat map, within a size limit; the
+//! oldest are removed first. An alarm is raised even if its picture cannot be stored.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor};
@@ -15,28 +15,28 @@ use nae_infer::input::decode_upright;
 use super::regions::View;
 use super::shown::Shown;
 
-/// Pixels of a thumbnail, at most.
+/// The maximum width and height of a thumbnail, in pixels.
 const THUMBNAIL: (u32, u32) = (480, 360);
-/// Bytes of a picture that is not worth making smaller.
+/// The size in bytes below which a picture is not made smaller.
 const SMALL_FILE: usize = 32 << 10;
 
-/// Pixels of the longer side of a heat map that is of a part of a frame, at most: browsers stretch it.
+/// The maximum length in pixels of the longer side of a heat map of a part of a frame; browsers scale it.
 const LARGEST_MAP: u32 = 640;
 
-/// Which picture of a frame.
+/// The kinds of pictures of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As the camera sent it.
+    /// The image from the camera.
     Image,
-    /// To be laid over it.
+    /// The heat map, to be laid over the image.
     HeatMap,
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub(crate) const ALL: [Self; 2] = [Self::Image, Self::HeatMap];
 
-    /// The end of its name on disk.
+    /// The end of the file's name.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Image => "image",
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// A picture of the frame that browsers show; `None` where it cannot be made.
+/// Makes a picture of the frame for browsers; `None` if that fails.
 pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
     match kind {
         Kind::Image => whole(&shown.frame.image),
@@ -53,7 +53,7 @@ pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
     }
 }
 
-/// A frame as browsers show it; `None` where it cannot be read.
+/// The whole frame in a format for browsers; `None` if it cannot be read.
 pub(crate) fn whole(frame: &Bytes) -> Option<Bytes> {
     match media_type(frame) {
         Some(_) => Some(frame.clone()),
@@ -61,7 +61,7 @@ pub(crate) fn whole(frame: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// A frame small enough for many to be shown beside each other; `None` where it cannot be read.
+/// A small version of a frame, for pages that show many; `None` if the frame cannot be read.
 pub(crate) fn thumbnail(frame: &Bytes) -> Option<Bytes> {
     if frame.len() <= SMALL_FILE && media_type(frame).is_some() {
         return Some(frame.clone());
@@ -69,8 +69,8 @@ pub(crate) fn thumbnail(frame: &Bytes) -> Option<Bytes> {
     small_jpeg(frame, THUMBNAIL).map(Bytes::from)
 }
 
-/// The heat map of a score, in full at pixels of `full_error`, to be laid over the whole frame: where regions left a part of it to
-/// the model, the map is of that part.
+/// The heat map of a score, fully opaque at pixels with the error `full_error`, to be laid over the whole frame. If
+/// regions limited the model to a part of the frame, the map covers that part.
 pub(crate) fn overlay(scored: &Scored, full_error: f32, view: Option<&View>) -> Option<Bytes> {
     let map = scored.heat_map()?.overlay(full_error);
     let map = match view {
@@ -80,14 +80,15 @@ pub(crate) fn overlay(scored: &Scored, full_error: f32, view: Option<&View>) -> 
     png(&image::DynamicImage::ImageRgba8(map))
 }
 
-/// A map of a part of a frame in its place, in a picture of the frame's proportions that is clear elsewhere.
+/// Puts the map of a part of a frame in its place, in a picture with the frame's proportions that is transparent
+/// elsewhere.
 fn placed(map: &RgbaImage, view: &View) -> RgbaImage {
     let (width, height) = view.frame();
     let [left, top, across, down] = view.place();
     let scale = (f64::from(LARGEST_MAP) / width.max(height) as f64).min(1.0);
     let side = |pixels: usize| ((pixels as f64 * scale).round() as u32).max(1);
     let (width, height) = (side(width), side(height));
-    // The pixel of the map below the centre of one of the picture.
+    // Maps the centre of a pixel of the picture to the pixel of the map below it.
     let below = |at: u32, of: u32, begin: f32, length: f32, pixels: u32| {
         let share = ((at as f32 + 0.5) / of as f32 - begin) / length;
         (0.0..1.0).contains(&share).then(|| ((share * pixels as f32) as u32).min(pixels.saturating_sub(1)))
@@ -99,14 +100,14 @@ fn placed(map: &RgbaImage, view: &View) -> RgbaImage {
     })
 }
 
-/// A frame as JPEG, made smaller to fit into `largest` pixels; `None` where it cannot be read.
+/// Converts a frame to JPEG, reduced to fit into the given width and height in pixels; `None` if it cannot be read.
 pub(crate) fn small_jpeg(frame: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8>> {
-    // A browser turns the frame itself as its orientation tag says; what is made of it has no tag.
+    // Browsers rotate a frame by its orientation tag; the picture made from it has no tag.
     let picture = decode_upright(frame).ok()?;
     let fits = picture.width() <= width && picture.height() <= height;
     let picture = if fits { picture } else { picture.thumbnail(width, height) };
     let mut bytes = Cursor::new(Vec::new());
-    // JPEG has neither transparency nor 16 bits.
+    // JPEG supports neither transparency nor 16 bits.
     picture.to_rgb8().write_to(&mut bytes, ImageFormat::Jpeg).ok()?;
     Some(bytes.into_inner())
 }
@@ -117,7 +118,7 @@ fn png(picture: &image::DynamicImage) -> Option<Bytes> {
     Some(bytes.into_inner().into())
 }
 
-/// The type of a picture that browsers show, by its first bytes.
+/// The media type of a picture that browsers can show, by its first bytes.
 pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match image::guess_format(bytes) {
         Ok(ImageFormat::Png) => Some("image/png"),
@@ -130,23 +131,24 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
 pub(crate) struct Pictures {
     folder: PathBuf,
     limit: u64,
-    /// By alarm.
+    /// By the number of the alarm.
     kept: Mutex<BTreeMap<u64, Kept>>,
 }
 
-/// Pictures of an alarm.
+/// The pictures of one alarm.
 #[derive(Clone, Copy)]
 struct Kept {
     bytes: u64,
-    /// Greater than that of all that were stored before. Numbers of alarms are not: a new journal begins at 0.
+    /// The order of storing: greater than that of all earlier ones. The numbers of alarms are not in this order, since
+    /// a new journal begins at 0.
     order: u64,
 }
 
 impl Pictures {
-    /// Those in the folder, which is made if it is not there.
+    /// Opens the pictures in the folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// If it can be neither made nor listed.
+    /// If the folder can be neither created nor listed.
     pub(crate) fn open(state: &Path, limit: u64) -> io::Result<Self> {
         let folder = state.join("pictures");
         std::fs::create_dir_all(&folder)?;
@@ -162,7 +164,7 @@ impl Pictures {
             }
         }
         let mut oldest_first: Vec<_> = found.into_iter().collect();
-        // Those of the same time stay in the order of their numbers.
+        // Pictures with the same time stay in the order of their alarms' numbers.
         oldest_first.sort_by_key(|(_, (_, stored))| *stored);
         let kept =
             (0..).zip(oldest_first).map(|(order, (number, (bytes, _)))| (number, Kept { bytes, order })).collect();
@@ -173,15 +175,15 @@ impl Pictures {
         self.folder.join(format!("{alarm}-{}", kind.suffix()))
     }
 
-    /// Keeps both pictures of the frame that raised an alarm.
+    /// Stores both pictures of the frame that raised an alarm.
     ///
     /// # Errors
-    /// If there is no room, or the disk has none; nothing is left of them then.
+    /// If they exceed the size limit, or the disk is full; in that case, neither is kept.
     pub(crate) fn keep(&self, alarm: u64, shown: &Shown) -> io::Result<()> {
         let pictures: Vec<_> = Kind::ALL.iter().filter_map(|&kind| Some((kind, picture(shown, kind)?))).collect();
         let bytes: u64 = pictures.iter().map(|(_, picture)| picture.len() as u64).sum();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of an alarm of a journal before, which had the same number.
+        // A picture of an alarm with the same number in a previous journal.
         if kept.remove(&alarm).is_some() {
             self.remove(alarm);
         }
@@ -206,7 +208,7 @@ impl Pictures {
 
     fn remove(&self, alarm: u64) {
         for kind in Kind::ALL {
-            // One that is not there is what was wanted.
+            // A missing file is not an error.
             let _ = std::fs::remove_file(self.path(alarm, kind));
         }
     }
@@ -216,7 +218,7 @@ impl Pictures {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&alarm)
     }
 
-    /// A picture of an alarm.
+    /// Reads a picture of an alarm.
     pub(crate) fn read(&self, alarm: u64, kind: Kind) -> Option<Bytes> {
         if !self.has(alarm) {
             return None;
@@ -253,7 +255,7 @@ mod tests {
         Shown { frame, scored, full_error: 1.0, looked }
     }
 
-    /// A picture of `bytes` bytes that claims to be a JPEG.
+    /// `bytes` bytes that begin like a JPEG.
     fn jpeg(bytes: usize) -> Vec<u8> {
         let mut image = vec![0xFF, 0xD8, 0xFF];
         image.resize(bytes, 0);
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(small_jpeg(b"no image", (10, 10)), None);
     }
 
-    /// A white pixel left of a black one, which the orientation tag of the file turns a quarter to the right.
+    /// A white pixel left of a black one; the file's orientation tag turns the image by a quarter to the right.
     fn turned(format: ImageFormat) -> Vec<u8> {
         use nae_infer::image::ImageEncoder as _;
         use nae_infer::image::codecs::{jpeg::JpegEncoder, webp::WebPEncoder};
@@ -295,7 +297,7 @@ mod tests {
         bytes
     }
 
-    /// What is written anew has no tag by which a browser would turn it.
+    /// A newly encoded picture has no tag by which a browser would rotate it.
     #[test]
     fn pictures_are_upright() {
         let upright = |bytes: &[u8]| {
@@ -309,7 +311,7 @@ mod tests {
         let webp = turned(ImageFormat::WebP);
         assert!(upright(&whole(&webp.clone().into()).unwrap()));
         assert!(upright(&thumbnail(&webp.into()).unwrap()));
-        // A browser turns this one.
+        // The browser rotates this one.
         let jpeg = Bytes::from(turned(ImageFormat::Jpeg));
         assert_eq!(whole(&jpeg).unwrap(), jpeg);
     }
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(thumbnail(&Bytes::from(small.to_vec())), Some(small));
         let grey = b"P5 2 1 255\n\x00\xFF".to_vec();
         assert_eq!(media_type(&thumbnail(&Bytes::from(grey)).unwrap()), Some("image/jpeg"), "as browsers show it");
-        // Noise does not pack.
+        // Noise cannot be compressed.
         let noise = image::RgbImage::from_fn(1920, 1080, |x, y| {
             image::Rgb((x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes()[1..].try_into().unwrap())
         });
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(thumbnail(&Bytes::from(b"nothing".to_vec())), None);
     }
 
-    /// The map of a part of a frame is in that part's place, and clear elsewhere.
+    /// The map of a part of a frame is in the place of that part, and the rest is transparent.
     #[test]
     fn a_heat_map_is_laid_over_the_whole_frame() {
         let right = r#"[{"kind": "include", "vertices": [[0.5, 0], [1, 0], [1, 0.5], [0.5, 0.5]]}]"#;
@@ -388,7 +390,7 @@ mod tests {
         (0..=1).for_each(|alarm| pictures.keep(alarm, &shown(jpeg(10_000))).unwrap());
         assert_eq!([0, 1, 3000, 3001].map(|alarm| pictures.has(alarm)), [true, true, false, false]);
         drop(pictures);
-        // After a restart it is as the files' times say.
+        // After a restart, the order follows the files' times.
         let now = SystemTime::now();
         for (alarm, seconds) in [(0, 20), (1, 10)] {
             for kind in Kind::ALL {
@@ -400,7 +402,8 @@ mod tests {
         let swapped = Pictures::open(folder.path(), 25_000).unwrap();
         swapped.keep(2, &shown(jpeg(10_000))).unwrap();
         assert_eq!([0, 1, 2].map(|alarm| swapped.has(alarm)), [false, true, true]);
-        // Of the same number, whatever the room is: the one before is of another alarm.
+        // The earlier picture is removed whether there is room or not: it belongs to another alarm with the same
+        // number.
         assert!(swapped.keep(2, &shown(jpeg(30_000))).is_err());
         assert!(!swapped.has(2) && !folder.path().join("pictures/2-image").exists());
         swapped.keep(1, &shown(jpeg(9000))).unwrap();
@@ -412,7 +415,7 @@ mod tests {
     fn a_disk_that_refuses_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let pictures = Pictures::open(folder.path(), 1 << 20).unwrap();
-        // A folder of this name is in the way of the heat map.
+        // A folder of this name prevents the heat map from being written.
         std::fs::create_dir(folder.path().join("pictures/5-heat-map")).unwrap();
         assert!(pictures.keep(5, &shown(jpeg(10))).is_err());
         assert!(!pictures.has(5) && !folder.path().join("pictures/5-image").exists());

@@ -1,4 +1,5 @@
-//! The thread that takes a camera's frames, one at a time, through scoring and watching to an alarm.
+//! The thread that processes a camera's frames, one at a time: it has each scored, observed by the
+//! monitor, and raises alarms.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -13,10 +14,10 @@ use super::scorer::{Answer, Failure, Input};
 use super::shown::Looked;
 use super::source::Frame;
 
-/// Runs until the queue of frames is closed and empty.
+/// Starts the thread, which runs until the queue of frames is closed and empty.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system cannot start a thread.
 pub(crate) fn start(camera: Arc<Camera>, largest: LargestImage) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("frames".into()).spawn(move || {
         let _entered = camera.span.enter();
@@ -33,10 +34,11 @@ fn take(camera: &Camera, frame: &Frame) {
     let _on_its_way = camera.on_its_way();
     camera.before(frame, Moment::now());
     let regions = camera.sight.applied();
-    // Of the condition that holds, also where it has no model of its own.
+    // Learns for the current condition, even if it has no model of its own.
     let learn = &camera.of(camera.in_use.condition()).learn;
     learn.offer(&frame.bytes, &regions);
-    // Another may take over before the frame is scored. A failure is then of either, and counts for none.
+    // Another model may be taken into use before the frame is scored. A failure could then belong to
+    // either, and counts for neither.
     let by = camera.model.load_full();
     let failed = |failure: &str| {
         if let Some(model) = &by {
@@ -45,10 +47,10 @@ fn take(camera: &Camera, frame: &Frame) {
     };
     let (sender, receiver) = sync_channel(1);
     camera.lane.submit(Input::Image(frame.bytes.clone(), Some(Arc::clone(&regions))), move |answer| {
-        // There is room for the one answer, unless it was waited for too long.
+        // There is room for the one answer, unless the receiver has stopped waiting.
         let _ = sender.try_send(answer);
     });
-    // A little longer than the scorer waits, so that it is the one that gives up first.
+    // Longer than the scorer waits, so that the scorer reports the timeout first.
     let failure = match receiver.recv_timeout(2 * camera.config.score_timeout) {
         Ok(Ok(Answer { scored, model, view })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
@@ -63,10 +65,10 @@ fn take(camera: &Camera, frame: &Frame) {
             if let Some(shown) = camera.monitor.observe(frame, scored, &model, Looked { regions, view }) {
                 camera.alarms.raise(&shown, &model, &camera.monitor);
             }
-            // In the end: who sees the frame counted finds all that came of it.
+            // Comes last: whoever sees that the frame was counted finds all its results.
             return camera.metrics.scored(Origin::Source, seconds, energy, threshold);
         }
-        // That is how it is to be until one is learned, and was said at the start.
+        // This is expected until a model is learned, and was logged at the start.
         Ok(Err(Failure::NoModel(_))) => {
             learn.shadow_offer(&frame.bytes, &regions, frame.taken, None);
             return camera.monitor.observe_unscored(frame);
@@ -74,7 +76,8 @@ fn take(camera: &Camera, frame: &Frame) {
         Ok(Err(failure)) => {
             match &failure {
                 failure if failure.is_of_model() => failed(&failure.to_string()),
-                // That was said when it came so far; with every frame it would fill the log.
+                // This was logged when the model was given up; logging it for every frame would fill the
+                // log.
                 Failure::GivenUp => return camera.metrics.failed(Origin::Source),
                 _ => {}
             }

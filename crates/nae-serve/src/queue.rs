@@ -1,11 +1,11 @@
-//! A bounded queue between threads. When it is full, the oldest item makes room (frames of a camera: the
-//! newest matters), or whoever brings the new one waits (files: they do not run away).
+//! A bounded queue between threads. If it is full, either the oldest item is dropped (frames of a
+//! camera, where the newest counts), or the sender waits (files, which stay available).
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A bounded queue between threads, with a rule for when it is full.
+/// A bounded queue between threads.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -20,19 +20,19 @@ struct State<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue of at most `capacity` items.
+    /// Creates an empty queue of at most `capacity` items.
     pub(crate) fn new(capacity: usize) -> Self {
         let state = State { items: VecDeque::with_capacity(capacity.min(1024)), closed: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), capacity }
     }
 
-    /// Nothing in here panics while it holds the lock, and half-done changes cannot be seen.
+    /// No code panics while it holds the lock, and incomplete changes are never visible.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an item at the end; the oldest is dropped and given back where there is no room. On a
-    /// closed queue the item itself comes back.
+    /// Appends an item. If there is no room, the oldest item is dropped and returned; if the queue is
+    /// closed, the new item is returned.
     pub(crate) fn push_dropping(&self, item: T) -> Option<T> {
         let mut state = self.lock();
         if state.closed {
@@ -44,7 +44,7 @@ impl<T> Queue<T> {
         dropped
     }
 
-    /// Waits for room and puts an item at the end; a closed queue drops it.
+    /// Waits for room and appends an item; a closed queue drops it.
     pub(crate) fn push_waiting(&self, item: T) {
         let mut state = self.lock();
         while state.items.len() >= self.capacity && !state.closed {
@@ -56,7 +56,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Waits for an item; `None` once the queue is closed and drained.
+    /// Waits for an item; `None` once the queue is closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
@@ -67,18 +67,18 @@ impl<T> Queue<T> {
         item
     }
 
-    /// Items that wait.
+    /// The number of waiting items.
     pub(crate) fn len(&self) -> usize {
         self.lock().items.len()
     }
 
-    /// Takes no more items; those that wait are still handed out.
+    /// Closes the queue: it accepts no more items, but still returns those that wait.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until the queue is closed, for at most `time`; says whether it is.
+    /// Waits at most `time` for the queue to be closed. Returns whether it is.
     pub(crate) fn wait_closed(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut state = self.lock();

@@ -1,6 +1,6 @@
-//! Lists in fields of HTTP, whose items may have texts in quotes (RFC 9110, 5.6).
+//! Lists in fields of HTTP, whose items may contain quoted strings (RFC 9110, 5.6).
 
-/// The parts between separators of one byte, but for those in quotes.
+/// Splits a text at a separator of one byte, except inside quotes.
 pub(crate) fn between(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, letter) in text.char_indices() {
@@ -19,7 +19,7 @@ pub(crate) fn between(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// What is between the quotes; all of it where there are none.
+/// The text between the quotes, or the whole text if it has none.
 pub(crate) fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }

@@ -1,24 +1,24 @@
-//! What a receiver of alarms does. The receivers are in [`webhook`](super::webhook), [`mqtt`](super::mqtt) and
-//! [`deliver`](super::deliver), which sends to all of them.
+//! The interface of a receiver of alarms. The receivers are in [`webhook`](super::webhook),
+//! [`mqtt`](super::mqtt) and [`deliver`](super::deliver), which sends to all of them.
 
-/// Somewhere alarms are sent.
+/// A destination of alarms.
 pub(crate) trait Receiver: Send + 'static {
-    /// What it is called in the log and in metrics, which everyone may read: nothing secret.
+    /// The name in the log and in metrics, which everyone may read; it contains nothing secret.
     fn name(&self) -> String;
 
-    /// What it is called in the journal: the same whatever password it asks for.
+    /// The key in the journal, which does not depend on the password.
     fn key(&self) -> String {
         self.name()
     }
 
-    /// What the journal called it when that was the whole address.
+    /// The key that earlier versions used in the journal, which contains the whole address.
     fn key_before(&self) -> String {
         self.key()
     }
 
-    /// Sends an alarm; when this returns, the other side has it.
+    /// Sends an alarm. When this returns, the receiver has it.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason if the receiver does not have it.
     fn send(&mut self, alarm: &str) -> Result<(), String>;
 }

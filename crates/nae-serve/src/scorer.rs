@@ -1,14 +1,16 @@
-//! The threads that score, one pool for all cameras. The jobs of each camera wait in a bounded lane of its own; a thread takes
-//! what waits in one, up to a batch, and scores it in one call of that camera's model. Lanes take turns, so that none waits
-//! longer than for a batch of each other. Within a lane, frames of the camera go before images of requests; a request whose client
-//! has gone is not scored. Whoever sent a job is told by a closure, from that thread.
+//! The threads that score: one pool for all cameras. The jobs of each camera wait in a separate bounded lane; a thread
+//! takes the waiting jobs of one lane, up to a batch, and scores them in one call of that camera's model. Lanes take
+//! turns, so that each waits at most for one batch of every other lane. Within a lane, frames of the camera precede
+//! images of requests; a request whose client has disconnected is not scored. Results are returned by a closure, called
+//! in that thread.
 //!
-//! A thread that is stuck in a backend cannot be stopped. The time limit is one image's: it begins anew with each that is decoded, and
-//! where the network takes several in one call there is as much time for each. After a hang they are scored one by one until one
-//! is scored. Where there are several lanes, one that takes long has its place in the pool taken by another thread, and nothing
-//! more of its lane is begun meanwhile, so that other cameras go on; after the lane's time limit it is given up, and what it held
-//! is left without an answer. A lane that loses threads again and again, and scores nothing in between, is given up itself. A
-//! panic of a backend is an error before it comes here.
+//! A thread that hangs in a backend cannot be stopped. The time limit is that of one image: it starts anew for each
+//! image that is decoded, and if the network scores several in one call, it is multiplied by their number. After a
+//! hang, images are scored one by one until one succeeds. If there are several lanes, the place of a slow batch in the
+//! pool is given to another thread, and no further batch of its lane is started meanwhile, so that other cameras
+//! continue; after the lane's time limit, the thread is given up, and its jobs remain without an answer. A lane that
+//! repeatedly loses threads without any score in between is given up itself. A panic of a backend is converted to an
+//! error before it reaches this module.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -25,54 +27,54 @@ use waiting::{Job, Waiting};
 
 mod waiting;
 
-/// Jobs that are scored in one call.
+/// The maximum number of jobs that are scored in one call.
 const BATCH: usize = 32;
-/// Threads that a lane may lose without a score in between, for each that should run, before it is given up.
+/// The number of threads, for each in the pool, that a lane may lose without a score in between before it is given up.
 const STUCK_FOR_EACH: usize = 4;
-/// How long a batch may keep its place in the pool from other lanes.
+/// How long a batch may occupy its place in the pool if there are other lanes.
 const LONG: Duration = Duration::from_millis(500);
-/// How often that is looked at.
+/// How often that is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is to be scored.
+/// The input to be scored.
 pub(crate) enum Input {
-    /// An image, encoded, of which the model sees what the regions leave; all of it without any.
+    /// An encoded image and the regions that limit what the model sees; without any, it sees the whole image.
     Image(Bytes, Option<Arc<Applied>>),
-    /// The network's input.
+    /// The input of the network.
     Prepared(Vec<f32>),
 }
 
-/// Why there is no score.
+/// The reason why there is no score.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The bytes are no image that is read.
+    /// The bytes are not an image in a supported format.
     #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PGM, PPM): {0}")]
     Decode(String),
-    /// The regions leave nothing of it.
+    /// The regions exclude the whole image.
     #[error(transparent)]
     NothingSeen(#[from] NothingSeen),
-    /// The image cannot become the network's input.
+    /// The image cannot be converted to the network's input.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// There is no energy: see [`is_of_model`](Self::is_of_model).
+    /// The energy could not be computed: see [`is_of_model`](Self::is_of_model).
     #[error(transparent)]
     Score(ScoreError),
-    /// There is none to score with.
+    /// There is no model.
     #[error(transparent)]
     NoModel(#[from] NoModel),
     /// Too many jobs wait.
     #[error("too many images wait to be scored")]
     Busy,
-    /// The model did not return too often.
+    /// The model was given up, because it failed to return too often.
     #[error("the model did not return again and again, and is given up: exchange it, or restart the service")]
     GivenUp,
-    /// The service stops.
+    /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
 }
 
 impl Failure {
-    /// Whether the model failed on an image that it could have scored: what is decoded is finite, and so should its energy be.
+    /// Whether the model failed on a valid image: decoded pixels are finite, and so should the energy be.
     pub(crate) fn is_of_model(&self) -> bool {
         matches!(self, Self::Score(ScoreError::Backend(_) | ScoreError::Energy(_)))
     }
@@ -81,23 +83,23 @@ impl Failure {
 impl From<ScoreError> for Failure {
     fn from(error: ScoreError) -> Self {
         match error {
-            // Of a model of tiles, which prepares an image while it scores.
+            // Comes from a model of tiles, which prepares an image during scoring.
             ScoreError::Prepare(error) => Self::Prepare(error),
             error => Self::Score(error),
         }
     }
 }
 
-/// A score, and the model it is by.
+/// A score and its model.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) scored: Scored,
     pub(crate) model: Arc<Model>,
-    /// What part of the image was scored; all of it without regions.
+    /// The part of the image that was scored; `None` without regions.
     pub(crate) view: Option<Arc<View>>,
 }
 
-/// Called with the result.
+/// The closure that receives the result.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 
 /// The threads that score.
@@ -105,37 +107,37 @@ pub(crate) struct Scorer {
     shared: Arc<Shared>,
 }
 
-/// Where the jobs of one camera wait.
+/// The queue of one camera's jobs.
 pub(crate) struct Lane {
     shared: Arc<Shared>,
     index: usize,
 }
 
-/// Whose jobs wait in a lane, and how they are scored.
+/// The settings of a lane.
 pub(crate) struct LaneSettings {
     pub(crate) camera: CameraName,
     pub(crate) model: Arc<Current>,
-    /// The longest that scoring an image may take.
+    /// The time limit for the scoring of one image.
     pub(crate) timeout: Duration,
 }
 
 struct Shared {
     lanes: Vec<LaneSettings>,
-    /// Threads that should run.
+    /// The number of threads in the pool.
     threads: usize,
     state: Mutex<State>,
-    /// There is a job, or one of a lane may be begun again, or the end has come.
+    /// Notified if there is a job, a lane may start another batch, or the service stops.
     changed: Condvar,
 }
 
 struct State {
     lanes: Vec<LaneState>,
     places: Vec<Place>,
-    /// Batches whose place was taken by another thread.
+    /// Batches whose place was given to another thread.
     overdue: Vec<Overdue>,
-    /// The lane whose turn it is.
+    /// The index of the lane whose turn it is.
     turn: usize,
-    /// Threads hired so far, by which each is known.
+    /// The number of threads started so far, which identifies each.
     hired: u64,
     closed: bool,
 }
@@ -143,23 +145,24 @@ struct State {
 #[derive(Default)]
 struct LaneState {
     waiting: Waiting,
-    /// Batches being scored by threads that have a place.
+    /// The number of batches that threads with a place are scoring.
     busy: usize,
-    /// Batches being scored by threads that have lost theirs.
+    /// The number of batches that threads without a place are scoring.
     overdue: usize,
-    /// Threads given up so far, and of these since the model was exchanged or scored anything.
+    /// The number of threads given up so far; the next field counts those since the last exchange of the model or its
+    /// last score.
     stuck: usize,
     stuck_of_model: usize,
 }
 
 /// A place in the pool.
 struct Place {
-    /// The thread that has it; `None` where the system gave none.
+    /// The thread that occupies it; `None` if the system could not start one.
     thread: Option<u64>,
     task: Option<Task>,
 }
 
-/// A batch that is scored.
+/// A batch that is being scored.
 #[derive(Clone, Copy)]
 struct Task {
     lane: usize,
@@ -167,7 +170,7 @@ struct Task {
     step: Step,
 }
 
-/// What a thread is at: one job that is prepared, or several that are in the network.
+/// The current step of a thread: one job that is prepared, or several in the network.
 #[derive(Clone, Copy)]
 struct Step {
     since: Instant,
@@ -193,10 +196,10 @@ struct Overdue {
 }
 
 impl Scorer {
-    /// Starts `threads` threads, and one that watches them, for lanes in this order.
+    /// Starts `threads` threads, and one that watches them, for these lanes in this order.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn start(lanes: Vec<LaneSettings>, threads: usize) -> std::io::Result<(Self, Vec<Lane>)> {
         let state = State {
             lanes: lanes.iter().map(|_| LaneState::default()).collect(),
@@ -216,14 +219,14 @@ impl Scorer {
         Ok((Self { shared }, lanes))
     }
 
-    /// Whether there is a thread, and a lane that it scores for, or would if there were a model.
+    /// Whether there is a thread, and a lane that was not given up, even if it has no model yet.
     pub(crate) fn is_working(&self) -> bool {
         let state = self.shared.lock();
         let has_thread = state.places.iter().any(|place| place.thread.is_some());
         has_thread && state.lanes.iter().any(|lane| !self.shared.is_given_up(lane))
     }
 
-    /// Takes no more jobs; those that wait are done.
+    /// Accepts no more jobs; waiting jobs are completed.
     pub(crate) fn stop(&self) {
         self.shared.lock().closed = true;
         self.shared.changed.notify_all();
@@ -231,13 +234,13 @@ impl Scorer {
 }
 
 impl Lane {
-    /// Has a frame of the camera scored; `reply` is called with the result, at once if there is no room.
+    /// Submits a frame of the camera; `reply` is called with the result, at once if there is no room.
     pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
         self.take_in(Job { input, reply: Box::new(reply), client: None });
     }
 
-    /// The same for the image of a request. Where what `client` points to is dropped before its turn comes, it is not scored, and
-    /// `reply` is not called.
+    /// Submits the image of a request. If the value behind `client` is dropped before the job's turn, the job is not
+    /// scored, and `reply` is not called.
     pub(crate) fn request(
         &self,
         input: Input,
@@ -269,23 +272,23 @@ impl Lane {
         (job.reply)(Err(refused));
     }
 
-    /// Threads given up so far.
+    /// The number of threads given up so far.
     pub(crate) fn stuck(&self) -> usize {
         self.shared.lock().lanes[self.index].stuck
     }
 
-    /// Jobs that wait.
+    /// The number of waiting jobs.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.lock().lanes[self.index].waiting.len()
     }
 
-    /// Whether there is a model, and it is not given up.
+    /// Whether there is a model that was not given up.
     pub(crate) fn is_working(&self) -> bool {
         self.shared.lanes[self.index].model.load().is_some()
             && !self.shared.is_given_up(&self.shared.lock().lanes[self.index])
     }
 
-    /// Another model is in use, which is to be tried.
+    /// Lets the lane start again after an exchange of the model.
     pub(crate) fn reopen(&self) {
         self.shared.lock().lanes[self.index].stuck_of_model = 0;
     }
@@ -293,7 +296,7 @@ impl Lane {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics while it holds the lock.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -301,12 +304,12 @@ impl Shared {
         lane.stuck_of_model > self.threads * STUCK_FOR_EACH
     }
 
-    /// Whether other lanes are to be kept from harm by one.
+    /// Whether there are other lanes, which must not suffer from a slow one.
     fn has_several(&self) -> bool {
         self.lanes.len() > 1
     }
 
-    /// A new thread in the place.
+    /// Starts a new thread in the place.
     fn hire(shared: &Arc<Self>, state: &mut State, place: usize) -> std::io::Result<()> {
         state.hired += 1;
         let thread = state.hired;
@@ -323,12 +326,12 @@ impl Shared {
             let has_scored = match &model {
                 Some(model) => score(model, jobs, |jobs| self.goes_on(place, thread, jobs)),
                 None => {
-                    // It was taken back while they waited.
+                    // The model was removed while the jobs waited.
                     jobs.into_iter().for_each(|job| (job.reply)(Err(NoModel.into())));
                     false
                 }
             };
-            // Of another that was in use before it says nothing.
+            // A score of a model that is no longer in use does not count.
             let in_use = self.lanes[lane].model.load_full();
             let is_good = has_scored && model.zip(in_use).is_some_and(|(by, now)| Arc::ptr_eq(&by, &now));
             if !self.done(place, thread, is_good) {
@@ -337,7 +340,7 @@ impl Shared {
         }
     }
 
-    /// Waits for jobs of one lane; `None` where all are done and there will be no more.
+    /// Waits for jobs of one lane; `None` if all are done and no more will come.
     fn take(&self, place: usize) -> Option<(usize, Vec<Job>)> {
         let mut state = self.lock();
         loop {
@@ -346,23 +349,24 @@ impl Shared {
             if let Some(lane) = lanes.find(|&lane| self.may_begin(&state.lanes[lane])) {
                 state.turn = (lane + 1) % count;
                 let own = &mut state.lanes[lane];
-                // After a hang one by one, so that another is not waited for as long as for a batch, and costs others no answer.
+                // After a hang, one by one, so that a further hang is detected sooner and leaves no other job without
+                // an answer.
                 let most = if own.stuck_of_model > 0 { 1 } else { BATCH };
                 let jobs = own.waiting.batch(most);
                 if jobs.is_empty() {
-                    // All clients have gone.
+                    // All clients have disconnected.
                     continue;
                 }
                 own.busy += 1;
                 let step = Step::begin(1);
                 state.places[place].task = Some(Task { lane, since: step.since, step });
-                // There may be more that can be begun than threads were woken for.
+                // More batches may be possible than threads were woken for.
                 if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
                     self.changed.notify_all();
                 }
                 return Some((lane, jobs));
             }
-            // What waits behind another batch of its lane is still done.
+            // Jobs that wait behind another batch of their lane are still completed.
             if state.closed && state.lanes.iter().all(|lane| lane.waiting.is_empty()) {
                 state.places[place].thread = None;
                 return None;
@@ -371,14 +375,14 @@ impl Shared {
         }
     }
 
-    /// One of several lanes leaves a thread to the others, where there is more than one, and begins nothing while a batch of it
-    /// takes long.
+    /// Whether a lane may start a batch. If there are several lanes and threads, one thread is left to the other lanes;
+    /// while a batch of the lane is overdue, no other one is started.
     fn may_begin(&self, lane: &LaneState) -> bool {
         let limit = if self.has_several() { (self.threads - 1).max(1) } else { self.threads };
         !lane.waiting.is_empty() && lane.overdue == 0 && lane.busy < limit
     }
 
-    /// A thread is at the next step of its batch, which is of so many jobs.
+    /// Records that a thread has reached the next step of its batch, with this number of jobs.
     fn goes_on(&self, place: usize, thread: u64, jobs: usize) {
         let mut state = self.lock();
         let State { places, overdue, .. } = &mut *state;
@@ -391,7 +395,8 @@ impl Shared {
         }
     }
 
-    /// A batch is done, which `is_good` where the model in use has scored any of it; false where its thread has no place any more.
+    /// Ends a batch; `is_good` if the model in use has scored any of it. Returns false if the thread no longer has a
+    /// place.
     fn done(&self, place: usize, thread: u64, is_good: bool) -> bool {
         let mut state = self.lock();
         if state.places[place].thread == Some(thread) {
@@ -401,7 +406,7 @@ impl Shared {
             }
             return true;
         }
-        // Otherwise it was given up.
+        // If it is not in the list, it was given up.
         if let Some(at) = state.overdue.iter().position(|overdue| overdue.thread == thread) {
             let lane = state.overdue.swap_remove(at).lane;
             state.lanes[lane].overdue -= 1;
@@ -412,16 +417,16 @@ impl Shared {
         false
     }
 
-    /// A batch of a lane came back in time. What goes wrong once in a while is then not what goes wrong again and again; but a lane that
-    /// was given up waits for another model.
+    /// Records that a batch of a lane ended in time. A score resets the count of lost threads, so that only repeated
+    /// hangs add up; a lane that was given up waits for another model.
     fn returned(&self, lane: &mut LaneState, is_good: bool) {
         if is_good && !self.is_given_up(lane) {
             lane.stuck_of_model = 0;
         }
     }
 
-    /// Gives up threads that take too long, and puts others in the places of those that take long. What there is to say is said
-    /// afterwards: a log that is not read must not stop the scoring.
+    /// Gives up threads that exceed the time limit, and replaces those that take long. Messages are logged after the
+    /// lock is released: a blocked log must not stop the scoring.
     fn look(shared: &Arc<Self>) {
         let mut state = shared.lock();
         let (mut stuck, mut given_up, mut unanswered, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -443,7 +448,7 @@ impl Shared {
                     true
                 }
             };
-            // One that could not be had is asked for again.
+            // If the system could not start a thread, this is tried again at the next check.
             if vacant && let Err(error) = Self::hire(shared, &mut state, place) {
                 failed = failed.or(thread.map(|_| error));
             }
@@ -482,7 +487,8 @@ impl Shared {
     }
 }
 
-/// Scores a batch and tells everyone; whether there is any score. Before each step `goes_on` is told of how many jobs it is.
+/// Scores a batch and sends the results. Returns whether there was any score. Before each step, `goes_on` is called
+/// with its number of jobs.
 fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
     let detector = &model.detector;
     let mut has_scored = false;
@@ -502,7 +508,7 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
             Err(failure) => reply(Err(failure)),
         }
     }
-    // Also what fails together and is tried one by one.
+    // The limit also covers a batch that fails as a whole and is then scored one by one.
     goes_on(replies.len());
     for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
         has_scored |= scored.is_ok();
@@ -514,9 +520,9 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
     has_scored
 }
 
-/// What becomes of a job on the way to the network.
+/// A job after its preparation.
 enum Prepared {
-    /// The network's input.
+    /// The input of the network.
     Input(Vec<f32>, Option<Arc<View>>),
     /// The score of an image that is cut into tiles, which are a batch by themselves.
     Scored(Scored, Option<Arc<View>>),
@@ -543,7 +549,7 @@ fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
     }
 }
 
-/// Looks at the threads, until the scorer is dropped.
+/// Checks the threads until the scorer is dropped.
 fn watch(shared: &Weak<Shared>) {
     loop {
         thread::sleep(LOOK);

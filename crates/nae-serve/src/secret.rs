@@ -1,8 +1,8 @@
-//! A text that nobody may read: neither `{:?}` nor an error has it.
+//! A text that must not be shown: `{:?}` and errors do not contain it.
 
 use std::fmt;
 
-/// A password, a token, or an address that holds one.
+/// A password, a token, or an address that contains one.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for the one who is to have it.
+    /// The text itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

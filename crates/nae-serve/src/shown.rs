@@ -1,5 +1,5 @@
-//! A frame as it is shown: with what a model made of it, or as the camera gave it where there is no model yet. Which frame that is
-//! says [`monitor`](super::monitor); pictures of it are made in [`pictures`](super::pictures).
+//! A frame as it is shown: with the result of a model, or unchanged if there is no model yet.
+//! [`monitor`](super::monitor) selects the frame; [`pictures`](super::pictures) makes pictures of it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,24 +11,24 @@ use super::regions::{Applied, View};
 
 /// A frame of a camera.
 pub(crate) struct Taken {
-    /// Counted from the start of the service.
+    /// Its number, counted from the start of the service.
     pub(crate) number: u64,
     pub(crate) image: Bytes,
     pub(crate) name: Option<String>,
-    /// By the clock that does not jump.
+    /// The time at which it was taken, by the monotonic clock.
     pub(crate) at: Instant,
 }
 
-/// One that a model has scored.
+/// A frame that a model has scored.
 pub(crate) struct Shown {
     pub(crate) frame: Taken,
     pub(crate) scored: Scored,
-    /// The pixel error that a heat map shows in full.
+    /// The pixel error at which a heat map is fully opaque.
     pub(crate) full_error: f32,
     pub(crate) looked: Looked,
 }
 
-/// By what regions a model looked at a frame, and what these left of it.
+/// The regions that were applied to a frame, and the part that they left.
 pub(crate) struct Looked {
     pub(crate) regions: Arc<Applied>,
     pub(crate) view: Option<Arc<View>>,
@@ -38,7 +38,7 @@ pub(crate) struct Looked {
 #[derive(Clone)]
 pub(crate) enum Latest {
     Scored(Arc<Shown>),
-    /// There was no model when it came.
+    /// There was no model when the frame arrived.
     Unscored(Arc<Taken>),
 }
 
@@ -57,7 +57,7 @@ impl Latest {
         }
     }
 
-    /// With its score, if it has one.
+    /// The frame with its score, if it has one.
     pub(crate) fn scored(&self) -> Option<&Shown> {
         match self {
             Self::Scored(shown) => Some(shown),

@@ -1,12 +1,12 @@
-//! What the operating system tells the service: to stop (SIGTERM, Ctrl-C), and to open its model again (SIGHUP). Where
-//! there are no Unix signals, Ctrl-C alone.
+//! Signals of the operating system: to stop (SIGTERM, Ctrl-C), and to open the models again (SIGHUP). Systems without
+//! Unix signals have only Ctrl-C.
 
 use std::io;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Told once the service is to stop.
+/// Notifies once that the service is to stop.
 pub(crate) struct Stop {
     #[cfg(unix)]
     terminate: Signal,
@@ -14,23 +14,23 @@ pub(crate) struct Stop {
     interrupt: Signal,
 }
 
-/// Told whenever the model's file is to be opened again.
+/// Notifies whenever the models' files are to be opened again.
 pub(crate) struct Reload {
     #[cfg(unix)]
     hangup: Signal,
 }
 
-/// From here on a signal waits until it is asked for, and does not end the process.
+/// Installs the handlers: from now on, signals are kept until they are awaited, and do not end the process.
 ///
 /// # Errors
-/// The operating system's.
+/// The error of the operating system.
 #[cfg(unix)]
 pub(crate) fn listen() -> io::Result<(Stop, Reload)> {
     let stop = Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
     Ok((stop, Reload { hangup: signal(SignalKind::hangup())? }))
 }
 
-/// Ctrl-C waits from the first [`Stop::told`] on.
+/// Ctrl-C is handled from the first call of [`Stop::told`] on.
 ///
 /// # Errors
 /// None.
@@ -40,7 +40,7 @@ pub(crate) fn listen() -> io::Result<(Stop, Reload)> {
 }
 
 impl Stop {
-    /// Done when the service is told to stop.
+    /// Completes when the service is to stop.
     #[cfg(unix)]
     pub(crate) async fn told(mut self) {
         tokio::select! {
@@ -49,10 +49,10 @@ impl Stop {
         }
     }
 
-    /// Done when the service is told to stop.
+    /// Completes when the service is to stop.
     #[cfg(not(unix))]
     pub(crate) async fn told(self) {
-        // Without a handler the system itself ends the process.
+        // Without a handler, the system itself ends the process.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -60,13 +60,13 @@ impl Stop {
 }
 
 impl Reload {
-    /// Done when the model's file is to be opened again; false where that will not be asked for any more.
+    /// Completes when the models' files are to be opened again; false if no more signals will come.
     #[cfg(unix)]
     pub(crate) async fn told(&mut self) -> bool {
         self.hangup.recv().await.is_some()
     }
 
-    /// There is no such signal here.
+    /// Returns false: this system has no such signal.
     #[cfg(not(unix))]
     pub(crate) async fn told(&mut self) -> bool {
         false

@@ -1,5 +1,6 @@
-//! Signatures of webhooks, by which a receiver sees that an alarm comes from this service, is whole, and is not an old one sent
-//! again by somebody else: Standard Webhooks 1.0 (<https://www.standardwebhooks.com>), HMAC-SHA256 over `id.timestamp.body`.
+//! Signatures of webhooks. They let a receiver verify that an alarm comes from this service, is complete, and is not an
+//! old one that somebody else sent again: Standard Webhooks 1.0 (<https://www.standardwebhooks.com>), HMAC-SHA256 over
+//! `id.timestamp.body`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +9,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::hmac::{self, HMAC_SHA256};
 
-/// What a secret begins with.
+/// The prefix of a secret.
 const PREFIX: &str = "whsec_";
-/// How long a secret may be, in bytes, by the standard.
+/// The permitted length of a secret in bytes, from the standard.
 const LENGTH: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// The secrets that service and receiver share: `whsec_` and base64 of 24 to 64 bytes, one a line. While a secret is exchanged for
-/// another there are two, and each signs.
+/// The secrets that service and receiver share: `whsec_` and base64 of 24 to 64 bytes, one per line. While a secret is
+/// being replaced there are two, and each signs.
 #[derive(Clone)]
 pub(crate) struct Signer {
     keys: Vec<(Vec<u8>, hmac::Key)>,
@@ -40,7 +41,7 @@ impl FromStr for Signer {
 }
 
 impl Signer {
-    /// The value of `webhook-signature`: for each secret `v1,` and base64, with spaces between.
+    /// The value of `webhook-signature`: `v1,` and base64 for each secret, separated by spaces.
     pub(crate) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
         let message = format!("{id}.{seconds}.{body}");
         let sign =
@@ -66,7 +67,7 @@ impl fmt::Debug for Signer {
 mod tests {
     use super::*;
 
-    /// The example of the standard's libraries.
+    /// The example from the standard's libraries.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 

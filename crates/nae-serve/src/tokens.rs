@@ -1,33 +1,33 @@
-//! The tokens of the service, and what whoever sends one may do.
+//! The tokens of the service, and what each permits.
 
 use subtle::ConstantTimeEq as _;
 
 use super::secret::Secret;
 
-/// What a token is for.
+/// What a token permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// To see cameras, their pictures and their alarms.
+    /// Viewing cameras, their pictures and their alarms.
     Look,
-    /// To have images scored, and see nothing of the cameras.
+    /// Scoring images, without access to the cameras.
     Score,
-    /// Everything: thresholds, calibration and models, too.
+    /// Everything, including thresholds, calibration and models.
     Operate,
 }
 
 impl Role {
-    /// Whether it may do what is for `needed`.
+    /// Whether this role includes `needed`.
     pub(crate) fn may(self, needed: Self) -> bool {
         self == needed || self == Self::Operate
     }
 }
 
-/// Each with its role; none where everyone on this machine may do everything.
+/// The tokens with their roles; empty if everyone on this machine may do everything.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tokens(Vec<(Role, Secret)>);
 
 impl Tokens {
-    /// These. No two are alike.
+    /// Stores the tokens, which must all differ.
     pub(crate) fn new(tokens: Vec<(Role, Secret)>) -> Self {
         Self(tokens)
     }
@@ -36,7 +36,7 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// The role of a token. How long that takes does not depend on how much of one was guessed.
+    /// The role of a token. The time taken does not depend on how much of a guess is right.
     pub(crate) fn role(&self, given: &str) -> Option<Role> {
         let mut found = None;
         for (role, token) in &self.0 {

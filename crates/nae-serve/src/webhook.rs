@@ -1,5 +1,5 @@
-//! Alarms by POST: the address, what of it may be shown, and the request. When it is made is in
-//! [`deliver`](super::deliver).
+//! Alarms by POST: the address, the part of it that may be shown, and the request. [`deliver`](super::deliver) calls
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,24 +14,24 @@ use serde::Deserialize;
 use super::receiver::Receiver;
 use super::signature::Signer;
 
-/// `http[s]://[USER:PASSWORD@]HOST[:PORT][/PATH]`. Its path and query are shown to nobody either: with many services whoever
+/// `http[s]://[USER:PASSWORD@]HOST[:PORT][/PATH]`. The path and query are secret, too: with many services, whoever
 /// knows them may send.
 #[derive(Clone, PartialEq)]
 pub(crate) struct WebhookAddress {
-    /// As it was written.
+    /// The address as it was given.
     whole: String,
     /// `http[s]://HOST[:PORT]`.
     origin: String,
-    /// From the slash or question mark on.
+    /// The part from the slash or question mark on.
     path: String,
-    /// User and password for basic authentication.
+    /// The user and password for basic authentication.
     login: Option<String>,
 }
 
 impl FromStr for WebhookAddress {
     type Err = String;
 
-    /// The error does not repeat the address: a password may be in it.
+    /// The error does not repeat the address, since it may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || "an address that begins with http:// or https://, with USER:PASSWORD encoded".to_owned();
         let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
@@ -41,7 +41,7 @@ impl FromStr for WebhookAddress {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (place, None),
         };
-        // A slash in a password that is not encoded ends the host, and what is before it is no port.
+        // An unencoded slash in a password ends the host, and the text before it is not a valid port.
         let wrong = host.is_empty() || port.is_some_and(|port| port.parse::<u16>().is_err());
         if wrong || !["http", "https"].contains(&scheme) || rest.contains(|c: char| c.is_control() || c == ' ') {
             return Err(expected());
@@ -56,7 +56,7 @@ impl FromStr for WebhookAddress {
 }
 
 impl fmt::Display for WebhookAddress {
-    /// For the log and the metrics.
+    /// The form for the log and the metrics.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin)
     }
@@ -68,7 +68,7 @@ impl fmt::Debug for WebhookAddress {
     }
 }
 
-/// POST of JSON; any answer of 2xx is an acknowledgement.
+/// A POST of JSON; any status 2xx is an acknowledgement.
 pub(super) struct Webhook {
     address: WebhookAddress,
     signer: Option<Signer>,
@@ -76,7 +76,7 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    /// One that may take `patience` to answer, and is shown by the signer who sends.
+    /// Creates a receiver with the timeout `patience`; the signer, if any, signs its requests.
     pub(super) fn new(address: WebhookAddress, signer: Option<Signer>, patience: Duration) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(patience)).max_redirects(0).build();
         Self { address, signer, agent: config.into() }
@@ -88,7 +88,7 @@ impl Receiver for Webhook {
         format!("webhook {}", self.address)
     }
 
-    /// Neither the login nor the query, which a new password or token changes.
+    /// Excludes the login and the query, which a new password or token changes.
     fn key(&self) -> String {
         let path = self.address.path.split(['?', '#']).next().unwrap_or_default();
         format!("webhook {}{path}", self.address.origin)
@@ -106,7 +106,7 @@ impl Receiver for Webhook {
         }
         if let Some(signer) = &self.signer {
             let id = id(alarm);
-            // Of this attempt, not of the alarm: receivers refuse what is older than some minutes.
+            // The time of this attempt, not of the alarm: receivers refuse requests that are older than some minutes.
             let seconds = Timestamp::now().as_second();
             request = request
                 .header("webhook-id", id)
@@ -122,13 +122,13 @@ impl Receiver for Webhook {
     }
 }
 
-/// The `id` of an alarm, by which a receiver sees that it has had it.
+/// The `id` of an alarm, by which a receiver recognizes a repetition.
 fn id(alarm: &str) -> &str {
     #[derive(Deserialize)]
     struct Id<'a> {
         id: &'a str,
     }
-    // The service made the text. Were it another, it should leave all the same.
+    // The service itself made the text. If it had no id, it should be sent all the same.
     serde_json::from_str(alarm).map_or("unknown", |Id { id }| id)
 }
 
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The service called a receiver in its journal by the whole address, with user and password.
+    /// Earlier versions used the whole address, with user and password, as the key in the journal.
     #[test]
     fn what_a_journal_of_before_has_queued_is_not_lost() {
         let now = Duration::ZERO;
@@ -184,7 +184,7 @@ mod tests {
             journal.acknowledge(&this.key(), 1).unwrap();
             drop(journal);
 
-            // Another password is the same receiver.
+            // With another password, it is the same receiver.
             let journal = Journal::open(folder.path(), 9).unwrap();
             let this = webhook(&url.replace("secret", "changed"));
             journal.subscribe(&this.key(), &this.key_before()).unwrap();

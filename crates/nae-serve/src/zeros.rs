@@ -1,4 +1,5 @@
-//! A backend for unit tests, whose reconstruction is zero throughout: the energy of a frame is the mean square of its pixels.
+//! A backend for unit tests whose reconstruction is always zero: the energy of a frame is the mean square of its
+//! pixels.
 
 use nae_infer::BackendKind;
 use nae_infer::backend::{Backend, BackendError, Reconstructions};

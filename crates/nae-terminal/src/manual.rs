@@ -1,4 +1,4 @@
-//! Completions for shells, and man pages.
+//! Generates shell completions and man pages.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,21 +19,21 @@ impl Completions {
     /// Writes the completions of `program`.
     ///
     /// # Errors
-    /// What writing failed with.
+    /// The error of writing.
     pub fn write(self, mut program: Command, out: &mut impl Write) -> io::Result<()> {
         let name = program.get_name().to_string();
-        // The generator panics where it cannot write: memory takes everything.
+        // The generator panics if it cannot write, so it writes to memory first.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut program, name, &mut text);
         out.write_all(&text)
     }
 }
 
-/// Writes the man pages of `program`, and of each of its commands, into a folder, which is made where it is missing:
-/// `PROGRAM.1`, `PROGRAM-COMMAND.1`.
+/// Writes the man pages of `program` and of each of its commands into a folder, as `PROGRAM.1` and `PROGRAM-COMMAND.1`. The
+/// folder is created if it does not exist.
 ///
 /// # Errors
-/// What making the folder or writing failed with.
+/// The error of creating the folder or of writing.
 pub fn write_pages(program: Command, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     clap_mangen::generate_to(program, folder)

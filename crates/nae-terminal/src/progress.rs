@@ -1,4 +1,4 @@
-//! How far work is, with the time left.
+//! Shows the progress of work, with the time left.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Time from one line to the next where standard error is no terminal.
+/// The time between two lines if standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(30);
-/// Work that takes no longer has no [`LateProgress`].
+/// Work that takes less time shows no [`LateProgress`].
 const LATE: Duration = Duration::from_secs(1);
 
 /// Whether and where progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nowhere,
-    /// A bar that is drawn again and again.
+    /// A bar that is redrawn in place, for a terminal.
     Bar,
-    /// A line now and then, for a log.
+    /// A line from time to time, for a log.
     Lines,
 }
 
@@ -27,14 +27,14 @@ pub struct Progress {
     doing: String,
     unit: String,
     bar: ProgressBar,
-    // Threads may advance it side by side.
+    // Several threads may advance it at the same time.
     lines: Option<Mutex<Lines>>,
 }
 
 impl Progress {
-    /// `done` of `total` units are done; shows nothing where `quiet`.
+    /// Starts with `done` of `total` units done. Shows nothing if `quiet`.
     ///
-    /// `doing` says what is done ("pre-training"), `unit` what is counted ("epochs").
+    /// `doing` is the name of the work ("pre-training"), `unit` that of its units ("epochs").
     pub fn new(doing: &str, unit: &str, done: usize, total: usize, quiet: bool) -> Self {
         let shown = match (quiet, io::stderr().is_terminal()) {
             (true, _) => Shown::Nowhere,
@@ -44,7 +44,7 @@ impl Progress {
         Self::shown(shown, doing, unit, done, total)
     }
 
-    /// Progress that is never shown.
+    /// Progress that is not shown.
     pub fn hidden() -> Self {
         Self::shown(Shown::Nowhere, "", "", 0, 0)
     }
@@ -56,7 +56,7 @@ impl Progress {
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style);
         bar.set_position(done as u64);
-        // What was done before says nothing of the time that is left.
+        // Units that were done before the start do not count for the estimate of the time left.
         bar.reset_eta();
         if shown == Shown::Bar {
             bar.enable_steady_tick(Duration::from_millis(500));
@@ -65,19 +65,19 @@ impl Progress {
         Self { doing: doing.to_string(), unit: unit.to_string(), bar, lines }
     }
 
-    /// `count` more units are done.
+    /// Reports that `count` more units are done.
     pub fn advance(&self, count: usize) {
         self.bar.inc(count as u64);
         self.line();
     }
 
-    /// `done` units are done.
+    /// Reports that `done` units are done in total.
     pub fn set_done(&self, done: usize) {
         self.bar.set_position(done as u64);
         self.line();
     }
 
-    /// What is shown beside the count, such as the latest figures.
+    /// Sets the text beside the count, such as the latest figures.
     pub fn set_message(&self, message: String) {
         match &self.lines {
             Some(lines) => lock(lines).message = message,
@@ -85,17 +85,17 @@ impl Progress {
         }
     }
 
-    /// Writes to the terminal, by `write`, where a bar would be in the way.
+    /// Calls `write`, which writes to the terminal, with the bar hidden.
     pub fn suspend<R>(&self, write: impl FnOnce() -> R) -> R {
         self.bar.suspend(write)
     }
 
-    /// The work has ended; the bar stays.
+    /// Ends the progress; the bar remains visible.
     pub fn finish(&self) {
         self.bar.finish();
     }
 
-    /// The work has ended; the bar goes.
+    /// Ends the progress and removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -106,13 +106,13 @@ impl Progress {
         let (position, length) = (self.bar.position(), self.bar.length().unwrap_or_default());
         if let Some(times) = lines.due(Instant::now(), position, length) {
             let text = line(&self.doing, &self.unit, position, length, &times, &lines.message);
-            // Nobody reads it: the work goes on.
+            // If standard error is closed, the work continues.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 }
 
-/// Progress of work that is seldom long enough to show any: a bar only where it takes more than a second.
+/// The progress of work that is usually short: a bar appears only if the work takes more than a second.
 #[derive(Debug)]
 pub struct LateProgress {
     doing: &'static str,
@@ -122,12 +122,12 @@ pub struct LateProgress {
 }
 
 impl LateProgress {
-    /// Nothing is shown yet, and nothing at all where `quiet`. The texts are those of [`Progress::new`].
+    /// Starts without showing anything; if `quiet`, nothing is ever shown. The texts are those of [`Progress::new`].
     pub fn new(doing: &'static str, unit: &'static str, quiet: bool) -> Self {
         Self { doing, unit, quiet, state: Mutex::new((Instant::now(), None)) }
     }
 
-    /// `done` of `total` units are done. At none of them the time begins anew; at all of them the bar goes.
+    /// Reports that `done` of `total` units are done. At 0 the time starts again; at `total` the bar is removed.
     pub fn at(&self, done: usize, total: usize) {
         let mut state = lock(&self.state);
         let (started, bar) = &mut *state;
@@ -145,22 +145,22 @@ impl LateProgress {
     }
 }
 
-/// A thread that panicked while it wrote a line leaves nothing half-done.
+/// Locks the state, also after a panic of another thread, which cannot leave it inconsistent.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When the last line was written.
+/// The state of the output in lines.
 #[derive(Debug)]
 struct Lines {
     started: Instant,
     last: Instant,
-    /// Units that were done when the work began.
+    /// The number of units that were done at the start.
     done: usize,
     message: String,
 }
 
-/// The time that is gone, and about how much is left.
+/// The elapsed time and the estimated time left.
 #[derive(Debug, PartialEq)]
 struct Times {
     gone: Duration,
@@ -172,7 +172,7 @@ impl Lines {
         Self { started: now, last: now, done, message: String::new() }
     }
 
-    /// The times for the next line, where one is due.
+    /// Returns the times for the next line if one is due.
     fn due(&mut self, now: Instant, position: u64, length: u64) -> Option<Times> {
         if now.duration_since(self.last) < LINE_EVERY {
             return None;

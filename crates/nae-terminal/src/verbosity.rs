@@ -17,12 +17,12 @@ pub struct Verbosity {
 }
 
 impl Verbosity {
-    /// Whether neither progress nor notes are wanted.
+    /// Whether progress and notes are suppressed.
     pub fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// The least level of what the log has, as `RUST_LOG` would have it; `usual` where neither `-v` nor `-q` is given.
+    /// The log level, in the syntax of `RUST_LOG`; `usual` if neither `-v` nor `-q` is given.
     fn filter(self, usual: &'static str) -> &'static str {
         match (self.quiet, self.verbose) {
             (true, _) => "error",
@@ -34,8 +34,8 @@ impl Verbosity {
         }
     }
 
-    /// Begins the process's log on standard error. `RUST_LOG` goes over `-v` and `-q`; `usual` is the level without any
-    /// of them.
+    /// Starts the process's log on standard error. `RUST_LOG` takes precedence over `-v` and `-q`; `usual` is the level without
+    /// any of them.
     pub fn begin_log(self, usual: &'static str) {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(self.filter(usual)));
         tracing_subscriber::fmt()
@@ -47,7 +47,7 @@ impl Verbosity {
     }
 }
 
-/// Whether the log has colours: on a terminal, unless `NO_COLOR` is there and not empty (no-color.org).
+/// Whether the log has colours: on a terminal, unless `NO_COLOR` is set and not empty (no-color.org).
 fn coloured(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
     terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
 }

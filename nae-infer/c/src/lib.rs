@@ -1,8 +1,8 @@
-//! The library `nae_infer` for C, and for whatever speaks C: a detector, and scores of files, encoded images
+//! The library `nae_infer` for C, and for languages that can call C: a detector, and scores of files, encoded images
 //! and pixels. The header is `nae_infer.h`.
 //!
-//! All that is unsafe is here: pointers come from the caller, and each function says what they must be. A
-//! panic is caught before it reaches the caller.
+//! All unsafe code is here: pointers come from the caller, and each function documents its requirements. Panics are
+//! caught before they reach the caller.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,20 +14,20 @@ use nae_infer::{BackendKind, Scored};
 /// A model that is ready to score.
 pub struct Detector(nae_infer::Detector);
 
-/// What is known of an image.
+/// The score of an image.
 #[repr(C)]
 pub struct Score {
-    /// The higher, the less normal.
+    /// The energy; the higher, the less normal.
     pub energy: f32,
-    /// Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+    /// The fraction of normal images with at least this energy, in (0, 1]; NaN for a model without calibration.
     pub p_value: f32,
-    /// An energy above it is an anomaly; NaN for a model without calibration.
+    /// The threshold; a higher energy is an anomaly. NaN for a model without calibration.
     pub threshold: f32,
     /// 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
     pub anomaly: i32,
 }
 
-/// Runs `work`; an error or a panic goes into `error`, and `None` is returned.
+/// Runs `work`. An error or a panic is written to `error`, and `None` is returned.
 ///
 /// # Safety
 /// `error` is null or valid for writes of `error_len` bytes.
@@ -42,8 +42,8 @@ unsafe fn guarded<T>(error: *mut c_char, error_len: usize, work: impl FnOnce() -
         while !reason.is_char_boundary(length) {
             length -= 1;
         }
-        // SAFETY: `length` is below `error_len`, and the caller says that so many bytes may be written. The
-        // reason is a Rust string of our own, which they cannot overlap.
+        // SAFETY: `length` is below `error_len`, and the caller guarantees that this number of bytes may be written.
+        // The reason is a Rust string of this library, which they cannot overlap.
         unsafe {
             ptr::copy_nonoverlapping(reason.as_ptr(), error.cast(), length);
             *error.add(length) = 0;
@@ -52,7 +52,7 @@ unsafe fn guarded<T>(error: *mut c_char, error_len: usize, work: impl FnOnce() -
     None
 }
 
-/// A text of the caller; `None` for null.
+/// Converts a text of the caller; `None` for null.
 ///
 /// # Safety
 /// `text` is null or ends in a zero.
@@ -60,13 +60,13 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, String> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller says that it ends in a zero.
+    // SAFETY: the caller guarantees that it ends in a zero.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|_| "a text is not UTF-8".into())
 }
 
-/// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the usual one;
-/// `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
+/// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the default.
+/// `false_positive_rate`, above 0 and below 1, selects the threshold; 0 selects the model's own. Free the detector with
 /// `nae_detector_free`.
 ///
 /// # Safety
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn nae_detector_open(
     error_len: usize,
 ) -> *mut Detector {
     let work = || {
-        // SAFETY: as this function's caller says.
+        // SAFETY: guaranteed by the caller of this function.
         let (path, backend) = unsafe { (text(path)?, text(backend)?) };
         let path = path.ok_or("the path is NULL")?;
         let mut builder = nae_infer::Detector::builder();
@@ -96,27 +96,27 @@ pub unsafe extern "C" fn nae_detector_open(
         }
         builder.open(path).map_err(|e| e.to_string())
     };
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by the caller of this function.
     let opened = unsafe { guarded(error, error_len, work) };
     opened.map_or(ptr::null_mut(), |detector| Box::into_raw(Box::new(Detector(detector))))
 }
 
-/// Frees a detector; NULL is nothing to free.
+/// Frees a detector; does nothing for NULL.
 ///
 /// # Safety
 /// `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_free(detector: *mut Detector) {
     if !detector.is_null() {
-        // SAFETY: it was made by `Box::into_raw`, and the caller says that this is the first time.
+        // SAFETY: it was made by `Box::into_raw`, and the caller guarantees that it was not freed before.
         let detector = unsafe { Box::from_raw(detector) };
-        // A destructor that panics must not unwind into C.
+        // A panic in a destructor must not unwind into C.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(detector)));
     }
 }
 
-/// Channels, height and width of the image the network takes; images of other sizes are resized. NULL for one that is
-/// not wanted. Returns 1, or 0 where the detector is NULL.
+/// Writes the channels, height and width of the network's input; images of other sizes are resized. Pass NULL for
+/// values that are not needed. Returns 1, or 0 if the detector is NULL.
 ///
 /// # Safety
 /// `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
@@ -128,22 +128,22 @@ pub unsafe extern "C" fn nae_detector_input(
     width: *mut usize,
 ) -> i32 {
     let work = || {
-        // SAFETY: null, or from `nae_detector_open` as the caller says.
+        // SAFETY: null, or from `nae_detector_open`, as the caller guarantees.
         let detector = unsafe { detector.as_ref() }.ok_or("the detector is NULL")?;
         Ok(detector.0.contract().input)
     };
-    // SAFETY: there is no room for a message, and null says so.
+    // SAFETY: null means that there is no buffer for a message.
     let Some(shape) = (unsafe { guarded(ptr::null_mut(), 0, work) }) else { return 0 };
     for (to, side) in [(channels, shape.channels), (height, shape.height), (width, shape.width)] {
         if !to.is_null() {
-            // SAFETY: it is not null, and the caller says that it is valid for a write.
+            // SAFETY: it is not null, and the caller guarantees that it is valid for a write.
             unsafe { to.write(side) };
         }
     }
     1
 }
 
-/// Scores with `image` what the caller brought, and writes the score, and the error map if there is room for it.
+/// Scores the image that `image` returns, and writes the score, and the error map if there is a buffer for it.
 ///
 /// # Safety
 /// As for the functions that call it.
@@ -159,7 +159,7 @@ unsafe fn score(
         if detector.is_null() || score.is_null() {
             return Err("the detector or the score is NULL".to_owned());
         }
-        // SAFETY: it is not null, and from `nae_detector_open` as the caller says.
+        // SAFETY: it is not null, and from `nae_detector_open`, as the caller guarantees.
         let detector = unsafe { &(*detector).0 };
         if !error_map.is_null() && detector.settings().tiles.is_some() {
             return Err("a model of tiles has no error map of one size: pass NULL".to_owned());
@@ -167,13 +167,13 @@ unsafe fn score(
         let scored = detector.score_pixels(&image()?).map_err(|e| e.to_string())?;
         Ok((scored, detector.threshold()))
     };
-    // SAFETY: as the caller says of `error`.
+    // SAFETY: the caller guarantees the requirements for `error`.
     let Some((scored, threshold)) = (unsafe { guarded(error, error_len, work) }) else { return 0 };
     let Scored { energy, p_value, verdict, error_map: map, .. } = scored;
     let anomaly = verdict.map_or(-1, |v| i32::from(v.is_anomaly()));
     let (p_value, threshold) = (p_value.unwrap_or(f32::NAN), threshold.unwrap_or(f32::NAN));
-    // SAFETY: `score` is not null here, and the caller says that it is valid for a write; so is `error_map`, if
-    // not null, for as many values as the network's input has pixels, which the map has.
+    // SAFETY: `score` is not null here, and the caller guarantees that it is valid for a write; and so is `error_map`,
+    // if not null, for as many values as the network's input has pixels, which is the length of the map.
     unsafe {
         score.write(Score { energy, p_value, threshold, anomaly });
         if !error_map.is_null() {
@@ -183,9 +183,9 @@ unsafe fn score(
     1
 }
 
-/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
-/// height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
-/// is no score.
+/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
+/// contribution to the energy, height × width values of the network's input, row by row; it must be NULL for a model of
+/// tiles. Returns 1, or 0 if there is no score.
 ///
 /// # Safety
 /// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn nae_detector_score_file(
     error_len: usize,
 ) -> i32 {
     let image = || {
-        // SAFETY: as this function's caller says.
+        // SAFETY: guaranteed by the caller of this function.
         let path = unsafe { text(path)? }.ok_or("the path is NULL")?;
         let mut images = read(path.as_ref()).map_err(|e| e.to_string())?;
         match (images.pop(), images.len()) {
@@ -208,14 +208,14 @@ pub unsafe extern "C" fn nae_detector_score_file(
             (_, more) => Err(format!("{path}: expected one image, found {}", more + 1)),
         }
     };
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by the caller of this function.
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. The rest is as for `nae_detector_score_file`.
+/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. Otherwise as `nae_detector_score_file`.
 ///
 /// # Safety
-/// `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.
+/// `bytes` is valid for `length` bytes; otherwise as for `nae_detector_score_file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_score_encoded(
     detector: *const Detector,
@@ -230,19 +230,18 @@ pub unsafe extern "C" fn nae_detector_score_encoded(
         if bytes.is_null() {
             return Err("the image is NULL".to_owned());
         }
-        // SAFETY: it is not null, and valid for so many bytes as the caller says.
+        // SAFETY: it is not null, and valid for `length` bytes, as the caller guarantees.
         decode(unsafe { std::slice::from_raw_parts(bytes, length) }).map_err(|e| e.to_string())
     };
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by the caller of this function.
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Scores pixels as a camera gives them: `height` rows of `width` pixels of `channels` bytes, 1 for grey or 3 for
-/// RGB, row after row `stride` bytes apart. The rest is as for `nae_detector_score_file`.
+/// Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
+/// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Otherwise as `nae_detector_score_file`.
 ///
 /// # Safety
-/// `pixels` is valid for (height - 1) × stride + width × channels bytes; the rest as for
-/// `nae_detector_score_file`.
+/// `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_score_pixels(
     detector: *const Detector,
@@ -265,17 +264,17 @@ pub unsafe extern "C" fn nae_detector_score_pixels(
         let length = stride.checked_mul(height - 1).and_then(|l| l.checked_add(row));
         let length = length.filter(|&l| stride >= row && l <= isize::MAX as usize);
         let length = length.ok_or_else(|| format!("a stride of {stride} bytes does not fit rows of {row}"))?;
-        // SAFETY: it is not null, and valid for so many bytes as the caller says.
+        // SAFETY: it is not null, and valid for `length` bytes, as the caller guarantees.
         let bytes = unsafe { std::slice::from_raw_parts(pixels, length) };
         let values = bytes.chunks(stride).flat_map(|line| line.iter().take(row));
         let values = values.map(|&byte| f32::from(byte) / 255.0).collect();
         Ok(Pixels { shape: nae_infer::Shape::new(channels, height, width), values })
     };
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by the caller of this function.
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Version of the library: a text that is there as long as the library is.
+/// Returns the version of the library, a text that is valid as long as the library is loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn nae_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

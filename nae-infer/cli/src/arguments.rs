@@ -1,4 +1,5 @@
-//! Commands and their arguments, checked as far as an argument can be by itself. What the commands do is in one file each.
+//! The commands and their arguments. Each argument is checked here as far as it can be by itself; each command has its
+//! own file.
 
 use std::path::PathBuf;
 
@@ -37,7 +38,7 @@ pub(crate) enum Command {
     /// Print energy, p-value and verdict of images
     #[command(after_help = SCORE_HELP)]
     Score(Score),
-    /// Print what a model file says about itself
+    /// Print the properties of a model file
     Inspect(Inspect),
     /// Set a model's threshold from normal images that it was not trained on
     #[command(after_help = CALIBRATE_HELP)]
@@ -49,7 +50,7 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     #[command(after_help = SERVE_HELP)]
     Serve(Box<nae_serve::Flags>),
-    /// Ask a camera service whether it is ready
+    /// Test whether a camera service is ready
     #[cfg(feature = "serve")]
     #[command(after_help = HEALTH_HELP)]
     Health(nae_serve::Health),
@@ -61,7 +62,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the command goes on until it is stopped.
+    /// Whether the command runs until it is stopped.
     pub(crate) fn is_service(&self) -> bool {
         #[cfg(feature = "serve")]
         return matches!(self, Self::Serve(_));
@@ -126,8 +127,8 @@ Examples:
 pub(crate) struct Score {
     /// Model: .onnx from nae-train, or .nae
     pub(crate) model: PathBuf,
-    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input; tables,
-    /// for a model of a table
+    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input;
+    /// tables, for a model of tables
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// Print one JSON object a line: input, energy, p_value, verdict
@@ -146,7 +147,7 @@ pub(crate) struct Score {
     /// The energy above which an image is an anomaly, instead of the model's threshold
     #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
     pub(crate) threshold: Option<f32>,
-    /// Write a picture of each pixel's part in the energy into this folder; white is the image's largest value
+    /// Write a picture of each pixel's contribution to the energy into this folder; white is the image's largest value
     #[arg(long, value_name = "DIR")]
     pub(crate) heat_map: Option<PathBuf>,
     /// End with exit status 3 if anything is an anomaly
@@ -254,7 +255,7 @@ fn provider_names() -> PossibleValuesParser {
     PossibleValuesParser::new(ExecutionProvider::ALL.map(ExecutionProvider::name))
 }
 
-/// What the command was asked for in a wrong way, which clap did not see.
+/// Wrong usage that clap did not detect.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -266,7 +267,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Backend and execution providers as they were asked for: these alone mean ort.
+/// The requested backend and execution providers; execution providers alone select ort.
 pub(crate) fn runtime(
     backend: Option<&str>,
     providers: &[String],

@@ -1,5 +1,5 @@
-//! `nae-infer bench`: what a model takes on this machine, by backend. Each backend is measured in a process
-//! of its own, so that start-up and memory are its own.
+//! `nae-infer bench`: the time and memory of a model on this machine, by backend. Each backend is measured
+//! in a separate process, so that start-up and memory are its own.
 
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
@@ -13,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{Bench, runtime};
 use crate::output::{printable, unless_closed};
 
-/// Images of a large batch.
+/// The number of images in a large batch.
 const BATCH: usize = 32;
 
-/// What was measured of a backend.
+/// The measurements of a backend.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     backend: String,
-    /// From nothing to a detector that has scored an image, in seconds.
+    /// The time from the start to a detector that has scored an image, in seconds.
     start_up: f64,
-    /// Of one image at a time, in seconds.
+    /// The latency of one image at a time, in seconds.
     latency_median: f64,
     latency_p99: f64,
-    /// Images a second, one at a time and 32 at a time.
+    /// Images per second, one at a time; the next field: 32 at a time.
     throughput: f64,
     throughput_32: f64,
-    /// The most memory that the process had, in bytes; `None` where the system does not say.
+    /// The peak memory of the process, in bytes; `None` if the system does not report it.
     memory: Option<u64>,
 }
 
-/// A backend's line: what was measured, or why nothing was.
+/// The result of a backend: its measurements, or the reason why there are none.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line {
@@ -97,7 +97,7 @@ fn measure(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Measured> {
     let builder = Detector::builder().backend(backend).execution_providers(providers);
     let detector = builder.threads(threads).open(&arguments.model)?;
     let length = detector.contract().input.len();
-    // Grey levels of every kind; the time does not depend on them.
+    // Various grey levels; the time does not depend on them.
     let (low, high) = (detector.contract().preprocessing.low(), detector.contract().preprocessing.high());
     let batch: Vec<f32> = (0..BATCH * length).map(|i| low + (high - low) * ((i * 37 % 101) as f32 / 100.0)).collect();
     let one = &batch[..length];
@@ -130,7 +130,7 @@ fn measure(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Measured> {
     })
 }
 
-/// Linux' count of the most memory this process had.
+/// The peak memory of this process, as Linux reports it.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

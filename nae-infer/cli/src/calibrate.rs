@@ -1,4 +1,4 @@
-//! `nae-infer calibrate`: normal images in, the model with a threshold out, whoever trained it.
+//! `nae-infer calibrate`: sets the threshold of a model of any origin from normal images.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -17,9 +17,9 @@ use crate::arguments::Calibrate;
 use crate::inputs::{content, files};
 use crate::output::{printable, report, unless_closed};
 
-/// The probability of the interval of rates that is printed.
+/// The probability of the printed interval of false-positive rates.
 const INTERVAL: f32 = 0.95;
-/// Images scored at a time.
+/// The number of images that are scored at a time.
 const BATCH: usize = 64;
 
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
     let mut metadata = metadata(&file, arguments).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
-    // The model as it will be, but for the calibration.
+    // The model as it will be written, except for the calibration.
     metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
         arguments.output.display(),
         confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default()
     );
-    // The model is written, whoever reads this.
+    // The model is written, even if nobody reads this output.
     unless_closed(said.map_err(Into::into))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -73,7 +73,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The model's own metadata, or what the arguments say of one that has none.
+/// The model's own metadata, or for a model without any, those in the arguments.
 fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMetadata> {
     if let Some(metadata) = file.metadata() {
         if metadata.columns.is_some() {
@@ -91,16 +91,16 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
     file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
 }
 
-/// What the images gave.
+/// The energies of the images.
 struct Found {
     energies: Vec<f32>,
-    /// Files and folders that gave no images.
+    /// The number of files and folders that could not be read.
     unread: usize,
-    /// Images that gave no energy.
+    /// The number of images that could not be scored.
     unscored: usize,
 }
 
-/// Energies of the images; what gives none is reported.
+/// Scores the images, and reports those that cannot be read or scored.
 fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
     let (mut paths, mut unread, mut unscored) = (Vec::new(), 0, 0);
     for path in &arguments.images {
@@ -117,9 +117,9 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
     let fail = |name: &str, error: &dyn std::fmt::Display| {
         progress.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(name))));
     };
-    // Images that wait to be scored: what they are called, and their values, prepared.
+    // The names and the prepared values of images that wait to be scored.
     let (mut energies, mut names, mut batch) = (Vec::new(), Vec::new(), Vec::new());
-    // Of one that has no energy the others are none the worse.
+    // An image without an energy does not affect the others.
     let flush = |names: &mut Vec<String>, batch: &mut Vec<f32>, energies: &mut Vec<f32>| {
         let mut failed = 0;
         for (name, scored) in names.drain(..).zip(detector.score_each(batch)) {
@@ -139,7 +139,7 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
             Ok(images) => {
                 for image in images {
                     let result = match detector.settings().tiles {
-                        // Its tiles are a batch by themselves.
+                        // The image's tiles are a batch by themselves.
                         Some(_) => detector.score_pixels(&image.pixels).map(|scored| energies.push(scored.energy)),
                         None => detector
                             .settings()

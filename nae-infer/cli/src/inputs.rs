@@ -1,4 +1,4 @@
-//! What `score` and `calibrate` are given, as files: one by its path, a folder's, or standard input.
+//! The input files of `score` and `calibrate`: single paths, folders, or standard input.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use nae_infer::input::{MAX_FILE, is_image_name, table};
 use nae_onnx::file::{FileError, read_stream};
 use walkdir::{DirEntry, WalkDir};
 
-/// The name that standard input has.
+/// The name of standard input.
 const STDIN: &str = "-";
 
 /// Reads a file, or standard input.
@@ -19,8 +19,8 @@ pub(crate) fn content(path: &Path) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// The files that a path stands for: itself; or a folder's, with those of the folders in it, in the order of their names,
-/// without what is hidden. `failed` is called with what cannot be read of a folder, and the rest is read.
+/// The files of a path: the path itself, or the files of a folder and its sub-folders in the order of their names,
+/// without hidden ones. `failed` is called for each part of a folder that cannot be read, and the rest is read.
 pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::Error)) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -33,12 +33,12 @@ pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::E
         match entry {
             Ok(entry) if entry.file_type().is_file() && is_wanted(entry.path()) => files.push(entry.into_path()),
             Ok(_) => {}
-            // Where a link leads back to, files are read once.
+            // If a link leads back, its files are read only once.
             Err(error) if error.loop_ancestor().is_some() => {}
             Err(error) => {
                 let place = error.path().unwrap_or(path).to_owned();
                 let is_hidden = place.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-                // A link to nothing is no image by its name, or one that is missed.
+                // A broken link is only reported if its name is that of an image.
                 if place.is_dir() || (is_wanted(&place) && !is_hidden) {
                     has_failed = true;
                     failed(&anyhow::anyhow!("{}: cannot be read: {}", place.display(), cause(&error)));
@@ -53,7 +53,7 @@ pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::E
     Ok(files)
 }
 
-/// Without the path, which the error repeats.
+/// The error without the path, which the message already contains.
 fn cause(error: &walkdir::Error) -> String {
     error.io_error().map_or_else(|| error.to_string(), ToString::to_string)
 }

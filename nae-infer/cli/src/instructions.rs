@@ -1,7 +1,6 @@
-//! `NAE_INSTRUCTIONS`: the vector instructions that the backend `simd` is to run on, to time what another processor would
-//! do.
+//! `NAE_INSTRUCTIONS`: selects the vector instructions of the backend `simd`, to measure the time of another processor.
 
-/// Has this process run on the instructions that the environment asks for.
+/// Selects the instructions that the environment requests, for this process.
 #[cfg(feature = "simd")]
 pub(crate) fn choose() -> anyhow::Result<()> {
     use anyhow::Context as _;
@@ -13,7 +12,7 @@ pub(crate) fn choose() -> anyhow::Result<()> {
     chosen.context(VARIABLE)
 }
 
-/// Without the backend `simd` there is nothing to choose.
+/// Does nothing without the backend `simd`.
 #[cfg(not(feature = "simd"))]
 pub(crate) fn choose() -> anyhow::Result<()> {
     Ok(())

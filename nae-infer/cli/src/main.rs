@@ -1,9 +1,9 @@
-//! `nae-infer`: scores images, inspects, calibrates and measures models, and watches cameras. Scoring is the library
-//! `nae-infer`'s, the camera service the crate `nae-serve`'s.
+//! `nae-infer`: scores images, inspects, calibrates and measures models, and watches cameras. The library `nae-infer`
+//! scores, and the crate `nae-serve` has the camera service.
 //!
-//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage, 3 when
-//! anomalies were found and `score --fail-on-anomaly` asked for that. A reader that stops early, as `head` does, changes
-//! nothing of it: the status is that of what was found until then.
+//! Exit status: 0 if all went well (even if anomalies were found), 1 if anything failed, 2 for wrong usage, 3 if
+//! anomalies were found and `score --fail-on-anomaly` was given. A reader that stops early, such as `head`, does not
+//! change this: the status is that of what was found until then.
 
 mod arguments;
 mod bench;
@@ -23,17 +23,17 @@ use nae_terminal::manual;
 
 use arguments::{Cli, Command, UsageError};
 
-/// The exit status for wrong usage: clap's.
+/// The exit status for wrong usage, as in clap.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // A service says what it does; the other commands say it in their results.
+    // A service logs its activity; the other commands only print results.
     cli.verbosity.begin_log(if cli.command.is_service() { "info" } else { "warn" });
     let result = instructions::choose().and_then(|()| command(cli));
     match result {
         Ok(code) => code,
-        // Nothing had failed: the commands in which something can have do not come here with a closed pipe.
+        // Nothing had failed: commands in which something may have failed handle a closed pipe themselves.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::report(&error);
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the command was asked for in a wrong way, which clap did not see.
+/// Whether an error is wrong usage that clap did not detect.
 fn is_usage(error: &anyhow::Error) -> bool {
     #[cfg(feature = "serve")]
     if error.is::<nae_serve::ConfigError>() {

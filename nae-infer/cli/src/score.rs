@@ -1,4 +1,4 @@
-//! `nae-infer score`: images in, a table or JSON out.
+//! `nae-infer score`: scores images, and prints a table or JSON.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,14 @@ use crate::arguments::{Score, UsageError, runtime};
 use crate::inputs::{content, files};
 use crate::output::{printable, report, unless_closed};
 
-/// Images scored at a time: enough for every thread, few enough to see results soon.
+/// The number of images that are scored at a time: enough for every thread, few enough for early results.
 const BATCH: usize = 64;
-/// How long before a progress bar is worth its line, and what waits is scored and printed though it is little.
+/// The time after which a progress bar is shown, and after which even a few waiting images are scored and
+/// printed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most characters that the column of names has for the sake of paths that are still to come.
+/// The maximum width in characters of the column of names that is reserved for later paths.
 const WIDEST: usize = 120;
-/// The exit status where anomalies were found and are to be a failure.
+/// The exit status if anomalies were found and `--fail-on-anomaly` was given.
 const ANOMALY: u8 = 3;
 
 pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
@@ -79,25 +80,25 @@ enum Output {
     Table(Rows),
 }
 
-/// Rows of the table that wait to be printed together, in columns of one width.
+/// The rows of a table that wait to be printed together, with common column widths.
 #[derive(Default)]
 struct Rows {
     waiting: Vec<[String; 4]>,
-    /// The least widths: of what is printed, and of what will be as far as that is known.
+    /// The minimum widths: those of printed rows, and of later ones as far as they are known.
     widths: [u16; 4],
-    /// Whether the names of the columns are printed.
+    /// Whether the header was printed.
     has_names: bool,
 }
 
 impl Rows {
-    /// Leaves room for the paths, so that rows printed before and after the longest are in one line.
+    /// Reserves space for the paths, so that rows before and after the longest one are aligned.
     fn expect(&mut self, paths: &[PathBuf]) {
         let width = |path: &PathBuf| printable(&path.display().to_string()).chars().count();
         let longest = paths.iter().map(width).max().unwrap_or(0);
         self.widths[0] = longest.min(WIDEST) as u16;
     }
 
-    /// The rows that wait as text, below the names of the columns where they are the first.
+    /// The waiting rows as text, with the header if they are the first.
     fn take(&mut self) -> Option<String> {
         if self.waiting.is_empty() {
             return None;
@@ -112,7 +113,7 @@ impl Rows {
             if at == 1 || at == 2 {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-            // Blanks on both sides count.
+            // The padding on both sides counts.
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width.saturating_add(2))));
         }
         for (width, here) in self.widths.iter_mut().zip(table.column_max_content_widths()) {
@@ -126,13 +127,13 @@ struct Run<'a> {
     detector: &'a Detector,
     output: Output,
     heat_map: Option<&'a Path>,
-    /// Images that wait to be scored: what they are called, and their values, prepared.
+    /// The names of images that wait to be scored; the next field: their prepared values.
     names: Vec<String>,
     batch: Vec<f32>,
-    /// When the first came of the images and rows that wait.
+    /// When the first of the waiting images and rows was added.
     since: Option<Instant>,
     failed: bool,
-    /// Where they are to be a failure, how many there are.
+    /// The number of anomalies, if they are to be a failure.
     anomalies: Option<usize>,
     scored: usize,
     started: Instant,
@@ -140,7 +141,7 @@ struct Run<'a> {
     quiet: bool,
 }
 
-/// A line of JSON. The numbers are finite: an energy that is not is an error.
+/// A line of JSON. The numbers are finite, since a non-finite energy is an error.
 #[derive(Serialize)]
 struct Line<'a> {
     input: &'a str,
@@ -150,7 +151,7 @@ struct Line<'a> {
 }
 
 impl Run<'_> {
-    /// Scores what the paths stand for.
+    /// Scores the files of the paths.
     fn all(&mut self, images: &[PathBuf], columns: Option<&Columns>) -> anyhow::Result<()> {
         let mut paths = Vec::new();
         for path in images {
@@ -183,7 +184,7 @@ impl Run<'_> {
         }
     }
 
-    /// Prepares an image; or scores it, where it is cut into tiles.
+    /// Prepares an image, or scores it at once if it is cut into tiles.
     fn take(&mut self, Named { name, pixels }: Named) -> anyhow::Result<()> {
         if self.detector.settings().tiles.is_some() {
             // An image is a batch of tiles by itself.
@@ -200,7 +201,8 @@ impl Run<'_> {
         self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
     }
 
-    /// Prepares the rows of a table, each named by its line; or its windows, named by their first and last lines.
+    /// Prepares the rows of a table, each named by its line number; or its windows, named by their first and last
+    /// lines.
     fn take_table(&mut self, path: &Path, columns: &Columns) -> anyhow::Result<()> {
         let taken = match self.detector.settings().window {
             None => self.take_rows(path, columns),
@@ -243,7 +245,7 @@ impl Run<'_> {
         }))
     }
 
-    /// Has an image's values, or a row's, wait to be scored.
+    /// Adds the values of an image or row to those that wait to be scored.
     fn take_prepared(&mut self, values: anyhow::Result<Vec<f32>>, name: String) -> anyhow::Result<()> {
         match values {
             Ok(values) => {
@@ -255,7 +257,7 @@ impl Run<'_> {
         self.flush_if_due()
     }
 
-    /// Scores and prints what waits, where it is enough, or has waited long enough.
+    /// Scores and prints the waiting items if there are enough, or they have waited long enough.
     fn flush_if_due(&mut self) -> anyhow::Result<()> {
         let rows = if let Output::Table(rows) = &self.output { rows.waiting.len() } else { 0 };
         let waiting = self.names.len().max(rows);
@@ -272,11 +274,11 @@ impl Run<'_> {
         self.print_rows()
     }
 
-    /// Scores the images that wait.
+    /// Scores the waiting images.
     fn score(&mut self) -> anyhow::Result<()> {
         let (names, batch) = (std::mem::take(&mut self.names), std::mem::take(&mut self.batch));
         let mut found = Vec::with_capacity(names.len());
-        // All count before the first is printed: the reader may stop at any of them.
+        // All are counted before the first is printed, since the reader may stop at any of them.
         for (name, scored) in names.into_iter().zip(self.detector.score_each(&batch)) {
             match scored {
                 Ok(scored) => {
@@ -332,7 +334,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes a line or several, where a bar is not in the way.
+    /// Prints one or more lines above the progress bar.
     fn write(&self, text: &str) -> anyhow::Result<()> {
         let write = || writeln!(io::stdout(), "{text}");
         Ok(match &self.progress {
@@ -350,10 +352,10 @@ impl Run<'_> {
         }
     }
 
-    /// The exit status for what was found so far.
+    /// The exit status for the results so far.
     fn code(&self) -> ExitCode {
         match self.anomalies {
-            // What failed may have been an anomaly, or not.
+            // A failed image may or may not have been an anomaly.
             _ if self.failed => ExitCode::FAILURE,
             None | Some(0) => ExitCode::SUCCESS,
             Some(_) => ExitCode::from(ANOMALY),
@@ -372,7 +374,7 @@ fn heat_map_png(scored: &Scored) -> anyhow::Result<Vec<u8>> {
     Ok(png)
 }
 
-/// A file name that says which image it is of, whatever folders and brackets were in the name.
+/// A file name that identifies the image, without folders and brackets in its name.
 fn heat_map_name(number: usize, name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let safe: String = base.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();

@@ -1,4 +1,5 @@
-//! `nae-train compare`: the NAE beside a plain autoencoder of the same time, over seeds.
+//! `nae-train compare`: the NAE compared with a plain autoencoder of the same training time, over
+//! seeds.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let json = serde_json::to_string_pretty(&results)? + "\n";
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;
-        // All of it is in the output now.
+        // The output now contains all parts.
         let _ = std::fs::remove_file(partial(path));
     }
     if args.json {
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Finished parts of one comparison, kept beside the output until it is written.
+/// The finished parts of one comparison, stored beside the output until that is written.
 struct Notebook {
     journal: Option<(PathBuf, Journal)>,
     kept: Vec<Part>,
@@ -90,7 +91,7 @@ impl Notebook {
 
     fn say_where(&self) {
         if let Some((path, _)) = &self.journal {
-            eprintln!("interrupted; the same command goes on with what {} does not have yet", path.display());
+            eprintln!("interrupted; the same command continues with what {} does not have yet", path.display());
         }
     }
 }

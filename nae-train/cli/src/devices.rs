@@ -1,4 +1,4 @@
-//! `nae-train devices`: where a run can be computed on this machine.
+//! `nae-train devices`: lists the devices of this machine.
 
 use comfy_table::{Table, presets};
 use nae_train::device::DeviceChoice;

@@ -1,4 +1,4 @@
-//! `nae-train eval`: how well a model tells outliers from normal data; any model, any data.
+//! `nae-train eval`: measures how well any model detects outliers, on any data.
 
 use std::path::Path;
 
@@ -52,11 +52,11 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
 
 type Scored = (Evaluation, Option<f32>);
 
-/// A run folder's model, on its own test data or on others.
+/// Scores with a run folder's model, on its own test data or on others.
 fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let path = &args.model;
     if !path.join(CONFIG).exists() {
-        bail!("{}: this folder is none of a run: it has no {CONFIG}", path.display());
+        bail!("{}: this is not the folder of a run: it has no {CONFIG}", path.display());
     }
     let device = Device::flex();
     let (config, _) = RunFolder::read(path)?;
@@ -86,10 +86,10 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     Ok((prepared.evaluate(&[column], engine, &device), threshold))
 }
 
-/// A model file.
+/// Scores with a model file.
 fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
-    // Those two backends are part of this program; for the others there is `nae-infer score`. Models of features have
-    // layers that only the second has.
+    // This program contains these two backends; `nae-infer score` has the others. Only the second one supports the
+    // layers of models of features.
     let open = |kind: BackendKind| Detector::builder().backend(kind).open(&args.model);
     let detector = open(BackendKind::Native).or_else(|error| open(BackendKind::Simd).map_err(|_| error))?;
     let settings = detector.settings();
@@ -120,7 +120,7 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
     Ok((given(args, &form, samples, score)?, detector.threshold()))
 }
 
-/// Energies of the data that were given.
+/// The energies of the given data.
 fn given(
     args: &EvalArgs,
     form: &Form,

@@ -1,4 +1,5 @@
-//! `nae-train export`: the model of a run folder. Also writes the files for `nae-train --export`.
+//! `nae-train export`: exports the model of a run folder. Also writes the files of `nae-train
+//! --export`.
 
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Refuses targets that could not be written, before hours are spent on what goes there.
+/// Refuses targets that cannot be written, before hours are spent on training.
 pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
     if let Some(path) = &files.export {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -52,7 +53,7 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses files that no model of `method` is written to, before it is trained.
+/// Refuses files that cannot be written for a model of `method`, before it is trained.
 pub(crate) fn check_method(files: &ExportFiles, method: MethodKind) -> anyhow::Result<()> {
     if files.export_parts.is_some() {
         export::check_parts(method)?;
@@ -60,7 +61,7 @@ pub(crate) fn check_method(files: &ExportFiles, method: MethodKind) -> anyhow::R
     if files.export.is_some() { Ok(export::check(method)?) } else { Ok(()) }
 }
 
-/// Writes the files asked for.
+/// Writes the requested files.
 pub(crate) fn write(
     files: &ExportFiles,
     model: &dyn Model,

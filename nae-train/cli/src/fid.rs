@@ -1,4 +1,5 @@
-//! `nae-train fid`: how far a model's new images are from its data, by a frozen network.
+//! `nae-train fid`: the distance of a model's new images from its data, measured with a frozen
+//! network.
 
 use anyhow::Context as _;
 use nae_data::own::Corrupt;

@@ -1,4 +1,4 @@
-//! `nae-train gather`: cells and seeds of several folders in one table.
+//! `nae-train gather`: combines the cells and seeds of several folders in one table.
 
 use nae_lab::gather::gather;
 use nae_onnx::file;

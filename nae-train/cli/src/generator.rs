@@ -1,4 +1,4 @@
-//! What draws new images: the model of a run folder, with the chains of its preset.
+//! Draws new images with the model of a run folder and the chains of its preset.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// Of the run folder `run`.
+    /// Reads the model of the run folder `run`.
     pub(crate) fn read(run: &Path, engine: EngineChoice) -> anyhow::Result<Self> {
         let (device, shown) = (Device::flex(), run.display());
         let (config, _) = RunFolder::read(run)?;

@@ -1,4 +1,4 @@
-//! A training that is to be run: what a preset, a user's data or a run that was broken off come to.
+//! A training to be run, made from a preset, a user's data, or an interrupted run.
 
 use nae_train::engine::Engine;
 use nae_train::report::Resume;
@@ -8,8 +8,9 @@ use nae_train::run::Prepared;
 pub(crate) struct Job {
     pub(crate) prepared: Prepared,
     pub(crate) engine: Engine,
-    /// What was chosen for it and why, one sentence each; nothing where a preset says all.
+    /// The settings that were chosen for it and why, one sentence each; empty if a preset
+    /// determines everything.
     pub(crate) choices: Vec<String>,
-    /// Where it goes on from.
+    /// The state from which it continues; `None` for a new run.
     pub(crate) resume: Option<Resume>,
 }

@@ -1,5 +1,5 @@
-//! `nae-train`: see `--help`. [`args`] and [`train_args`] have the arguments, one file has a command. Everything that the
-//! commands do is in the libraries.
+//! `nae-train`: see `--help`. [`args`] and [`train_args`] define the arguments, and each command has one file. The
+//! libraries do the work.
 
 mod args;
 mod compare;
@@ -34,10 +34,10 @@ use nae_train::shard;
 
 use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
 
-/// Ends as a shell expects of an interrupted program: 128 + SIGINT.
+/// The exit status that a shell expects of an interrupted program: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// How a command ended, when nothing failed.
+/// The end of a command that did not fail.
 enum Done {
     Whole,
     Interrupted,
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
-            // The whole chain: no error's text repeats what it gives as its source.
+            // The whole chain: no error's text repeats that of its source.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

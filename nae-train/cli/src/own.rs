@@ -1,4 +1,4 @@
-//! `nae-train --data` without a preset: what the arguments ask for of it, and how its choices are said.
+//! `nae-train --data` without a preset: plans a run from the arguments, and prints its choices.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use nae_train::own::{self, Length, OwnForm, OwnMethod, Planned, Wishes};
 use crate::args::TrainArgs;
 use crate::job::Job;
 
-/// Reads the data at `path` and plans a run on them, to end in time.
+/// Reads the data at `path` and plans a run on them that ends in time.
 pub(crate) fn plan(
     args: &TrainArgs,
     path: &Path,
@@ -47,7 +47,7 @@ fn wishes(args: &TrainArgs, method: OwnMethod) -> Wishes {
     }
 }
 
-/// What was chosen, and what is odd about the data, before the run starts.
+/// Prints the choices, and warnings about the data, before the run starts.
 pub(crate) fn say(choices: &[String], warnings: &[String]) {
     for sentence in choices {
         eprintln!("{sentence}");

@@ -1,4 +1,4 @@
-//! `nae-train reproduce` for the paper's illustrations: pictures and their numbers.
+//! `nae-train reproduce` for the paper's illustrations: makes pictures and their numbers.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use crate::Done;
 use crate::args::{ExperimentArg, ReproduceArgs};
 use crate::train::stop_on_interrupt;
 
-/// The seed; pictures are of one.
+/// The seed; pictures show one seed.
 const SEED: u64 = 0;
 
 pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// What it takes on two cores: measured where it is less than a minute, else from the time of an update of Conv28 in
-/// nae-train/ENGINE.md.
+/// The time on two cores: measured if it is less than a minute, else computed from the time of an update of Conv28
+/// in nae-train/ENGINE.md.
 fn work(args: &ReproduceArgs) -> &'static str {
     use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
     match (Scale::from(args.scale), args.experiment) {

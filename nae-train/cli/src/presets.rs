@@ -1,4 +1,4 @@
-//! `nae-train presets`.
+//! `nae-train presets`: lists the presets, or prints one.
 
 use nae_train::config::preset::{PRESETS, load};
 

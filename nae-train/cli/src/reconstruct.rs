@@ -1,4 +1,5 @@
-//! `nae-train reconstruct`: what a run's model makes of images, as a picture, beside the autoencoder it began as.
+//! `nae-train reconstruct`: a picture of images with the reconstructions of a run's model and of the autoencoder
+//! from which its training started.
 
 use anyhow::{Context as _, bail};
 use burn::tensor::{Device, Tensor};

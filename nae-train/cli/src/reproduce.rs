@@ -1,4 +1,5 @@
-//! `nae-train reproduce`: an experiment of the paper, with a table beside the paper's values, or a picture.
+//! `nae-train reproduce`: an experiment of the paper, with a table of its results and the paper's values,
+//! or a picture.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::args::{ExperimentArg, ReproduceArgs};
 use crate::train::stop_on_interrupt;
 use crate::{Done, pictures};
 
-/// A model trains for minutes to days.
+/// Training of a model takes minutes to days.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
@@ -52,7 +53,7 @@ fn folder(args: &ReproduceArgs) -> PathBuf {
 }
 
 fn say_interrupted(path: &Path) -> Done {
-    eprintln!("interrupted; the same command goes on with what {} does not have yet", path.display());
+    eprintln!("interrupted; the same command continues with what {} does not have yet", path.display());
     Done::Interrupted
 }
 

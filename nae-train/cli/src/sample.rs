@@ -1,4 +1,4 @@
-//! `nae-train sample`: new images from a trained model, as a picture.
+//! `nae-train sample`: a picture of new images from a trained model.
 
 use nae_onnx::file;
 use nae_train::engine::EngineChoice;

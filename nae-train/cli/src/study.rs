@@ -1,4 +1,4 @@
-//! `nae-train stopping-study`: what every stopping signal would have cost the runs given.
+//! `nae-train stopping-study`: the loss in AUROC of every stopping signal on the given runs.
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use nae_lab::compare::Estimate;

@@ -1,4 +1,4 @@
-//! `nae-train` without a command: one run, start to finish.
+//! `nae-train` without a command: one complete run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_train::broken_off::BrokenOff;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
+use nae_train::interrupted::InterruptedRun;
 use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, Facts, Finished, RunFolder};
 use nae_train::run::Prepared;
@@ -28,10 +28,10 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
         nae_train::own::apart(data, outliers)?;
     }
-    let broken_off = args.resume.as_ref().map(|folder| BrokenOff::read(folder)).transpose()?;
-    let recorded = broken_off.as_ref().map(|run| run.resume.facts.device);
+    let interrupted = args.resume.as_ref().map(|folder| InterruptedRun::read(folder)).transpose()?;
+    let recorded = interrupted.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
-    let Job { mut prepared, engine, choices, resume } = match (broken_off, &args.preset, &args.data) {
+    let Job { mut prepared, engine, choices, resume } = match (interrupted, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
         (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name), engines)?,
@@ -99,10 +99,10 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
     );
 }
 
-/// A path as an argument in a shell.
+/// A path quoted as an argument for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
-    // Only a zero byte cannot be quoted, and no path has one.
+    // Only a zero byte cannot be quoted, and no path contains one.
     shlex::try_quote(&text).map(Into::into).unwrap_or(text)
 }
 
@@ -140,7 +140,7 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     raw.method = args.method.map_or(raw.method, MethodKind::from);
     raw.calibration.confidence = args.confidence.or(raw.calibration.confidence);
     if let Some(features) = &mut raw.data.features {
-        // Settings of a run that is made anew, on whatever data.
+        // The preset may be from an earlier run; the new run may use other data.
         features.data_sha256 = None;
     }
     let config = Config::new(raw).context("--held-out, --method or --confidence")?;
@@ -150,8 +150,8 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
 }
 
-/// Goes on with a run.
-fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
+/// Prepares the continuation of a run.
+fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
     let (prepared, resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
     if !args.quiet {
         eprintln!("going on after {}", resume.snapshot);

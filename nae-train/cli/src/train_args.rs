@@ -1,4 +1,4 @@
-//! What can be said of a run: `nae-train` without a command, and what other commands share with it.
+//! The arguments of a run: those of `nae-train` without a command, and those that other commands share with it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub(crate) struct TrainArgs {
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// [`Cli::verbosity`](crate::args::Cli::verbosity)'s.
+    /// The value of [`Cli::verbosity`](crate::args::Cli::verbosity).
     #[arg(skip)]
     pub(crate) quiet: bool,
 }
@@ -179,7 +179,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 }
 
 impl TrainArgs {
-    /// What is asked for of a user's images.
+    /// The requested form of a user's images.
     pub(crate) fn asked(&self) -> Asked {
         let tiles = self.tile.map(|side| {
             let side = usize::from(side);
@@ -189,13 +189,13 @@ impl TrainArgs {
         Asked { tiles, shape: None, transforms: Transforms { fit: self.fit.into(), ..Transforms::default() } }
     }
 
-    /// The windows of a time series.
+    /// The windows of a time series; `None` without --window.
     pub(crate) fn window(&self) -> Option<RowWindow> {
         let rows = usize::from(self.window?);
         Some(RowWindow { rows, stride: self.window_stride.map_or((rows / 4).max(1), usize::from) })
     }
 
-    /// What to do about images that cannot be read.
+    /// The treatment of images that cannot be read.
     pub(crate) fn corrupt(&self) -> Corrupt {
         if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
     }
@@ -213,7 +213,7 @@ pub(crate) enum MethodArg {
     Vae,
     /// Wasserstein autoencoder with an MMD penalty.
     Wae,
-    /// Vector-quantised autoencoder.
+    /// Vector-quantized autoencoder.
     Vqvae,
     /// Deep autoencoding Gaussian mixture model.
     Dagmm,
@@ -254,19 +254,19 @@ impl From<MethodArg> for MethodKind {
     }
 }
 
-/// With what a run is computed.
+/// The device and engine of a run.
 #[derive(Debug, Args)]
 pub(crate) struct ComputeArgs {
-    /// What computes gradients.
+    /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     engine: EngineArg,
-    /// Where to compute: cpu, or a device that `nae-train devices` lists.
+    /// The device to compute on: cpu, or one that `nae-train devices` lists.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Cpu)]
     pub(crate) device: DeviceChoice,
 }
 
 impl ComputeArgs {
-    /// The device, and the engine that is left on it. A run that is gone on with has `recorded` its device.
+    /// Opens the device, and selects an engine that supports it. `recorded` is the device of a run that is continued.
     pub(crate) fn open(&self, recorded: Option<DeviceChoice>, quiet: bool) -> anyhow::Result<(Device, EngineChoice)> {
         let choice = recorded.unwrap_or(self.device);
         let opened = choice.open().context("--device")?;
@@ -298,7 +298,7 @@ impl From<EngineArg> for EngineChoice {
     }
 }
 
-/// Files a model is written to.
+/// The files for a model.
 #[derive(Debug, Args)]
 pub(crate) struct ExportFiles {
     /// Write the model, with preprocessing and calibration, as ONNX.

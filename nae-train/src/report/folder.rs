@@ -90,9 +90,10 @@ impl RunFolder {
         every: Duration,
     ) -> Result<Self, RunFolderError> {
         if path.join(RESUME).exists() {
-            let go_on = format_args!("go on with it: nae-train --resume {}", path.display());
-            let problem =
-                format_args!("a run there was broken off; {go_on}; or remove the folder, or choose another with --out");
+            let resume_it = format_args!("continue it: nae-train --resume {}", path.display());
+            let problem = format_args!(
+                "an interrupted run is there; {resume_it}; or remove the folder, or choose another with --out"
+            );
             return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;

@@ -73,7 +73,7 @@ impl Resume {
         if !path.exists() {
             return Err(RunFolderError::at(
                 &path,
-                "there is nothing to go on from: the run has ended, or it was broken off before its first checkpoint; \
+                "there is nothing to resume: the run has ended, or it was interrupted before its first checkpoint; \
                  `nae-train export` writes the model of a run that has ended",
             ));
         }

@@ -53,7 +53,7 @@ impl Run {
         let file = |name: &str| {
             let path = folder.join(name);
             let text = fs::read_to_string(&path).map_err(|cause| {
-                let ended = "is the run broken off, or of a program before this one?";
+                let ended = "was the run interrupted, or made by an earlier program?";
                 GatherError::File { path: path.clone(), problem: format!("{cause}; {ended}") }
             })?;
             Ok::<_, GatherError>((path, text))

@@ -1,79 +1,79 @@
-//! What can be wrong with a graph under construction.
+//! Errors in a graph under construction.
 
 use super::Dim;
 
-/// Why an operation cannot be added, or a graph cannot be finished.
+/// The reason why an operation cannot be added, or a graph cannot be finished.
 ///
-/// Every message names the node, by the name it was to have.
+/// Most messages contain the name that the node would have had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Two nodes, inputs, outputs or constants would have the same name.
     #[error("the name `{name}` is taken: names of nodes and values are unique in a graph")]
     DuplicateName {
-        /// The name given twice.
+        /// The repeated name.
         name: String,
     },
-    /// A name is empty; ONNX reads an empty name as an input left out.
+    /// A name is empty; in ONNX, an empty name means an omitted input.
     #[error("an empty name was given to {what}")]
     EmptyName {
-        /// What was to have the name.
+        /// The kind of object without a name.
         what: &'static str,
     },
-    /// A value of another builder.
+    /// The value belongs to another builder.
     #[error("{node}: an operand is not a value of this graph")]
     ForeignValue {
-        /// Node that was to be added.
+        /// The node to be added.
         node: String,
     },
-    /// An operand's shape does not suit the operator.
+    /// An operand's shape does not fit the operator.
     #[error("{node}: {operator} takes {expected}, found {}", super::display_shape(.found))]
     Shape {
-        /// Node that was to be added.
+        /// The node to be added.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: &'static str,
-        /// Shapes the operator takes.
+        /// The shapes that the operator accepts.
         expected: String,
-        /// Shape of the operand.
+        /// The shape of the operand.
         found: Vec<Dim>,
     },
     /// A weight or bias has too few or too many elements.
     #[error("{node}: {operator} needs {expected} elements in its {tensor} {dims:?}, found {found}")]
     Elements {
-        /// Node that was to be added.
+        /// The node to be added.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: &'static str,
         /// `weight` or `bias`.
         tensor: &'static str,
-        /// Extents the tensor must have.
+        /// The extents that the tensor must have.
         dims: Vec<usize>,
-        /// Elements in those extents.
+        /// The number of elements for these extents.
         expected: usize,
-        /// Elements given.
+        /// The number of given elements.
         found: usize,
     },
     /// A weight, bias or attribute is NaN or infinite.
     #[error("{node}: {tensor}[{index}] is {value}, not a finite number")]
     NotFinite {
-        /// Node that was to be added.
+        /// The node to be added.
         node: String,
         /// `weight`, `bias` or an attribute.
         tensor: &'static str,
-        /// Position of the first such element.
+        /// The index of the first such element.
         index: usize,
         /// The value, as text.
         value: String,
     },
-    /// Attributes that cannot be: a zero stride, a kernel larger than its input, …
+    /// Invalid attributes, such as a stride of zero or a kernel larger than its input.
     #[error("{node}: {operator}: {reason}")]
     Geometry {
-        /// Node that was to be added.
+        /// The node to be added.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: &'static str,
-        /// What is wrong.
+        /// A description of the error.
         reason: String,
     },
     /// The graph has no inputs, or no outputs.

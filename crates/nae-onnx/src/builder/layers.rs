@@ -1,4 +1,4 @@
-//! Operations with weights: convolution, transposed convolution, dense layer.
+//! Operations with weights: convolution, transposed convolution and dense layer.
 
 use super::{BuildError, Dim, GraphBuilder, Value, geometry};
 use crate::proto::AttributeProto;
@@ -6,26 +6,26 @@ use crate::proto::AttributeProto;
 /// A convolution over `[N, in, H, W]`.
 #[derive(Debug, Clone)]
 pub struct Conv2d<'a> {
-    /// Channels out.
+    /// The number of output channels.
     pub channels: usize,
-    /// Kernel height and width.
+    /// The kernel's height and width.
     pub kernel: [usize; 2],
-    /// Weights `[channels, in / groups, kernel height, kernel width]`, as in PyTorch and burn.
+    /// The weights `[channels, in / groups, kernel height, kernel width]`, as in PyTorch and burn.
     pub weight: &'a [f32],
-    /// One per channel out.
+    /// One bias per output channel.
     pub bias: Option<&'a [f32]>,
-    /// Vertical and horizontal stride.
+    /// The vertical and the horizontal stride.
     pub stride: [usize; 2],
-    /// Zeros added at the top, left, bottom and right.
+    /// The number of rows and columns of zeros added at the top, left, bottom and right.
     pub padding: [usize; 4],
-    /// Vertical and horizontal spacing of kernel elements.
+    /// The vertical and the horizontal spacing of kernel elements.
     pub dilation: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups of channels that are convolved separately.
     pub groups: usize,
 }
 
 impl<'a> Conv2d<'a> {
-    /// Stride 1, no padding, no dilation, one group.
+    /// A convolution with stride 1, one group, and without padding or dilation.
     pub fn new(channels: usize, kernel: [usize; 2], weight: &'a [f32], bias: Option<&'a [f32]>) -> Self {
         Self { channels, kernel, weight, bias, stride: [1; 2], padding: [0; 4], dilation: [1; 2], groups: 1 }
     }
@@ -34,28 +34,29 @@ impl<'a> Conv2d<'a> {
 /// A transposed convolution over `[N, in, H, W]`.
 #[derive(Debug, Clone)]
 pub struct ConvTranspose2d<'a> {
-    /// Channels out.
+    /// The number of output channels.
     pub channels: usize,
-    /// Kernel height and width.
+    /// The kernel's height and width.
     pub kernel: [usize; 2],
-    /// Weights `[in, channels / groups, kernel height, kernel width]`, as in PyTorch and burn.
+    /// The weights `[in, channels / groups, kernel height, kernel width]`, as in PyTorch and burn.
     pub weight: &'a [f32],
-    /// One per channel out.
+    /// One bias per output channel.
     pub bias: Option<&'a [f32]>,
-    /// Vertical and horizontal stride.
+    /// The vertical and the horizontal stride.
     pub stride: [usize; 2],
-    /// Rows and columns taken off the result at the top, left, bottom and right.
+    /// The number of rows and columns removed from the result at the top, left, bottom and right.
     pub padding: [usize; 4],
-    /// Rows and columns added to the result at the bottom and right; smaller than the stride.
+    /// The number of rows and columns added to the result at the bottom and right; smaller than the
+    /// stride.
     pub output_padding: [usize; 2],
-    /// Vertical and horizontal spacing of kernel elements.
+    /// The vertical and the horizontal spacing of kernel elements.
     pub dilation: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups of channels that are convolved separately.
     pub groups: usize,
 }
 
 impl<'a> ConvTranspose2d<'a> {
-    /// Stride 1, no padding, no dilation, one group.
+    /// A transposed convolution with stride 1, one group, and without padding or dilation.
     pub fn new(channels: usize, kernel: [usize; 2], weight: &'a [f32], bias: Option<&'a [f32]>) -> Self {
         Self {
             channels,
@@ -74,22 +75,24 @@ impl<'a> ConvTranspose2d<'a> {
 /// A dense layer over `[N, in]`.
 #[derive(Debug, Clone)]
 pub struct Gemm<'a> {
-    /// Features out.
+    /// The number of output features.
     pub features: usize,
-    /// Weights; see [`transposed`](Self::transposed).
+    /// The weights; see [`transposed`](Self::transposed) for their order.
     pub weight: &'a [f32],
-    /// One per feature out.
+    /// One bias per output feature.
     pub bias: Option<&'a [f32]>,
-    /// Weights are `[features, in]` as in PyTorch; otherwise `[in, features]` as in burn.
+    /// Whether the weights are `[features, in]` as in PyTorch; otherwise they are `[in, features]`
+    /// as in burn.
     pub transposed: bool,
 }
 
 impl GraphBuilder {
-    /// `Conv`: `[N, in, H, W]` to `[N, channels, H', W']`.
+    /// Adds a `Conv`: `[N, in, H, W]` to `[N, channels, H', W']`.
     ///
     /// # Errors
     /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`], and
-    /// [`BuildError::Geometry`] where the kernel does not fit or the groups do not divide.
+    /// [`BuildError::Geometry`] if the kernel does not fit or the groups do not divide the
+    /// channels.
     pub fn conv2d(&mut self, name: &str, x: Value, conv: &Conv2d<'_>) -> Result<Value, BuildError> {
         const OP: &str = "Conv";
         let [c, h, w] = self.maps_of(name, OP, x)?;
@@ -116,8 +119,8 @@ impl GraphBuilder {
         self.node(name, OP, &inputs, shape, attributes)
     }
 
-    /// `ConvTranspose`: `[N, in, H, W]` to `[N, channels, H', W']`, where
-    /// `H' = (H - 1)·stride + dilation·(kernel - 1) + 1 + output_padding - padding`.
+    /// Adds a `ConvTranspose`: `[N, in, H, W]` to `[N, channels, H', W']`, where `H' = (H -
+    /// 1)·stride + dilation·(kernel - 1) + 1 + output_padding - padding`.
     ///
     /// # Errors
     /// As for [`conv2d`](Self::conv2d).
@@ -153,10 +156,10 @@ impl GraphBuilder {
         self.node(name, OP, &inputs, shape, attributes)
     }
 
-    /// `Gemm`: `[N, in]` to `[N, features]`.
+    /// Adds a `Gemm`: `[N, in]` to `[N, features]`.
     ///
     /// # Errors
-    /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`],
+    /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`], and
     /// [`BuildError::Geometry`] for zero features.
     pub fn gemm(&mut self, name: &str, x: Value, gemm: &Gemm<'_>) -> Result<Value, BuildError> {
         const OP: &str = "Gemm";
@@ -230,7 +233,7 @@ fn divides(name: &str, operator: &'static str, groups: usize, c: usize, channels
     Err(geometry(name, operator, format!("{groups} groups do not divide {c} channels in and {channels} out")))
 }
 
-/// Attributes of convolutions; those at their default are left out, but for the kernel.
+/// The attributes of a convolution; those with default values are omitted, except for the kernel.
 pub(super) fn window(
     kernel: [usize; 2],
     stride: [usize; 2],

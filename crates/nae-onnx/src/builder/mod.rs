@@ -1,12 +1,11 @@
-//! Builds ONNX graphs: values with known shapes, operations that check them, one model at the end.
+//! Builds ONNX graphs: values with known shapes, operations that check them, and finally one model.
 //!
-//! [`GraphBuilder`] knows nothing of autoencoders, energies or this project's metadata; those are
-//! put together by its callers. Operations are in `layers` (those with weights), `normalize`,
-//! `pointwise` and `spatial`; this file holds the values, their names, and the finished model. Nothing is read
-//! here.
+//! [`GraphBuilder`] does not depend on autoencoders, energies or this project's metadata; its callers add
+//! those. Operations are in `layers` (those with weights), `normalize`, `pointwise` and `spatial`; this file
+//! has the values, their names, and the finished model. Nothing here reads ONNX.
 //!
-//! Models have IR version 8 and operator set 17, which ONNX Runtime from 1.12, tract and burn-onnx
-//! read. The batch is the symbol `N`; no operation fixes it.
+//! Models have IR version 8 and operator set 17, which ONNX Runtime from 1.12, tract and burn-onnx can read.
+//! The batch size is the symbol `N`; no operation fixes it.
 //!
 //! ```
 //! use nae_onnx::builder::{Conv2d, GraphBuilder};
@@ -40,19 +39,19 @@ use crate::proto::{
     StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
-/// Version of the intermediate representation in the models written.
+/// The IR version of the written models.
 pub const IR_VERSION: i64 = 8;
-/// Version of the standard operator set in the models written.
+/// The version of the standard operator set of the written models.
 pub const OPSET_VERSION: i64 = 17;
-/// Symbol of the batch dimension.
+/// The symbol of the batch dimension.
 pub const BATCH_SYMBOL: &str = "N";
 
 /// One extent of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// The batch: any number, chosen when the model runs.
+    /// The batch size: any number, chosen when the model runs.
     Batch,
-    /// A number known when the model is built.
+    /// A number that is known when the model is built.
     Fixed(usize),
 }
 
@@ -65,21 +64,21 @@ impl std::fmt::Display for Dim {
     }
 }
 
-/// A shape as messages have it: `[N, 3, 28, 28]`.
+/// The form of a shape in messages: `[N, 3, 28, 28]`.
 pub fn display_shape(shape: &[Dim]) -> String {
     let dims: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", dims.join(", "))
 }
 
-/// A value of a graph under construction: an input, a constant or a result. Cheap to copy; only
-/// good for the builder it came from.
+/// A value of a graph under construction: an input, a constant or a result. It is cheap to copy, and only
+/// valid for the builder that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Value(usize);
 
 struct ValueEntry {
     name: String,
     shape: Vec<Dim>,
-    /// Result of a node and not yet an output: its name may still change.
+    /// Whether it is the result of a node and not yet an output, so that its name may still change.
     renamable: bool,
 }
 
@@ -88,17 +87,17 @@ struct Node {
     operator: &'static str,
     inputs: Vec<Option<Value>>,
     output: Value,
-    /// A second output that the operator must have, and that nothing reads.
+    /// A second output that the operator requires, and that no node reads.
     unused: Option<Value>,
     attributes: Vec<AttributeProto>,
 }
 
-/// Builds one graph and the model around it.
+/// Builds one graph and the model that contains it.
 ///
-/// Operations take the name of the node first. The node's result, weight and bias are called
-/// `name`, `name.weight` and `name.bias`; a result that becomes an output takes the output's name.
+/// The first argument of an operation is the name of the node. The node's result, weight and bias have the
+/// names `name`, `name.weight` and `name.bias`; a result that becomes an output takes the output's name.
 ///
-/// After an error, constants of the node that failed may be left in the graph: start again.
+/// After an error, the graph may contain constants of the failed node: build a new graph.
 pub struct GraphBuilder {
     name: String,
     values: Vec<ValueEntry>,
@@ -113,7 +112,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// An empty graph.
+    /// Creates an empty graph.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -129,19 +128,19 @@ impl GraphBuilder {
         }
     }
 
-    /// Sets the name and version of the program that writes the model; this crate's otherwise.
+    /// Sets the name and version of the program that writes the model; the default is this crate.
     pub fn producer(&mut self, name: &str, version: &str) -> &mut Self {
         self.producer = (name.into(), version.into());
         self
     }
 
-    /// Sets the model's description for people.
+    /// Sets the model's description for users.
     pub fn description(&mut self, text: &str) -> &mut Self {
         self.description = Some(text.into());
         self
     }
 
-    /// Adds a metadata entry; one with the same key is replaced.
+    /// Adds a metadata entry, and replaces one with the same key.
     pub fn metadata(&mut self, key: &str, value: &str) -> &mut Self {
         match self.metadata.iter_mut().find(|(k, _)| k == key) {
             Some(entry) => entry.1 = value.into(),
@@ -172,7 +171,7 @@ impl GraphBuilder {
         self.input(name, &[Dim::Batch, Dim::Fixed(c), Dim::Fixed(h), Dim::Fixed(w)])
     }
 
-    /// Makes a value an output of the graph, called `name`. Outputs keep the order of these calls.
+    /// Makes a value an output of the graph with the name `name`. Outputs have the order of these calls.
     ///
     /// # Errors
     /// [`BuildError::DuplicateName`], [`BuildError::EmptyName`], [`BuildError::ForeignValue`].
@@ -196,16 +195,16 @@ impl GraphBuilder {
         Ok(())
     }
 
-    /// The shape of a value; `None` for a value of another builder.
+    /// The shape of a value; `None` if the value belongs to another builder.
     pub fn shape(&self, value: Value) -> Option<&[Dim]> {
         self.values.get(value.0).map(|v| v.shape.as_slice())
     }
 
-    /// The finished model. Encode it with `prost::Message::encode_to_vec`, or
+    /// Returns the finished model. Encode it with `prost::Message::encode_to_vec`, or use
     /// [`finish_bytes`](Self::finish_bytes).
     ///
     /// # Errors
-    /// [`BuildError::Incomplete`] without inputs or outputs.
+    /// [`BuildError::Incomplete`] if there are no inputs or no outputs.
     pub fn finish(self) -> Result<ModelProto, BuildError> {
         if self.inputs.is_empty() {
             return Err(BuildError::Incomplete { what: "input" });
@@ -250,7 +249,7 @@ impl GraphBuilder {
         })
     }
 
-    /// The finished model as the bytes of an `.onnx` file.
+    /// Returns the finished model as the bytes of an `.onnx` file.
     ///
     /// # Errors
     /// As for [`finish`](Self::finish).
@@ -303,7 +302,7 @@ impl GraphBuilder {
         self.node_optional(name, operator, inputs.iter().map(|&v| Some(v)).collect(), shape, attributes)
     }
 
-    /// Adds a node some of whose inputs are left out.
+    /// Adds a node with optional inputs.
     fn node_optional(
         &mut self,
         name: &str,

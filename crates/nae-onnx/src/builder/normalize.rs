@@ -1,27 +1,28 @@
-//! Group normalisation, from operators that every runtime has.
+//! Group normalization, from operators that every runtime supports.
 
 use super::{BuildError, Dim, GraphBuilder, Value, finite, geometry};
 use crate::proto::AttributeProto;
 
-/// Group normalisation over `[N, C, H, W]` (Wu and He, 2018).
+/// Group normalization over `[N, C, H, W]` (Wu and He, 2018).
 #[derive(Debug, Clone)]
 pub struct GroupNorm<'a> {
-    /// Groups of channels that are normalised together.
+    /// The number of groups of channels that are normalized together.
     pub groups: usize,
-    /// γ, one for each channel.
+    /// γ, one value for each channel.
     pub scale: &'a [f32],
-    /// β, one for each channel.
+    /// β, one value for each channel.
     pub shift: &'a [f32],
-    /// Added to the variance.
+    /// The constant added to the variance.
     pub epsilon: f32,
 }
 
 impl GraphBuilder {
-    /// `(x - mean) / √(variance + epsilon) · scale + shift`, mean and variance over each group of channels of each
-    /// sample. Eleven nodes: ONNX has an operator for it from operator set 18 on, which not every runtime reads.
+    /// Adds `(x - mean) / √(variance + epsilon) · scale + shift`, with mean and variance over each group of channels
+    /// of each sample. It consists of eleven nodes: ONNX has an operator for it only from operator set 18 on, which
+    /// some runtimes do not support.
     ///
     /// # Errors
-    /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`], and [`BuildError::Geometry`] where
+    /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`], and [`BuildError::Geometry`] if
     /// the groups do not divide the channels or `epsilon` is not above zero.
     pub fn group_norm(&mut self, name: &str, x: Value, norm: &GroupNorm<'_>) -> Result<Value, BuildError> {
         const OP: &str = "group normalisation";
@@ -51,7 +52,7 @@ impl GraphBuilder {
         self.broadcast(name, "Add", scaled, shift)
     }
 
-    /// `ReduceMean` over the last axis, which stays with an extent of 1.
+    /// Adds a `ReduceMean` over the last axis, which keeps an extent of 1.
     fn mean_of_last(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let mut shape = self.shape_of(name, x)?.to_vec();
         let last = shape.len() - 1;
@@ -60,7 +61,7 @@ impl GraphBuilder {
         self.node(name, "ReduceMean", &[x], shape, attributes)
     }
 
-    /// A binary operation whose second operand is stretched to the first.
+    /// Adds a binary operation whose second operand is broadcast to the first.
     fn broadcast(&mut self, name: &str, operator: &'static str, a: Value, b: Value) -> Result<Value, BuildError> {
         let shape = self.shape_of(name, a)?.to_vec();
         self.node(name, operator, &[a, b], shape, Vec::new())

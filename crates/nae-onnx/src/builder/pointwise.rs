@@ -1,4 +1,4 @@
-//! Operations on single elements, and reductions over axes: activations, differences, norms.
+//! Operations on single elements, and reductions over axes: activations, differences and norms.
 
 use super::{BuildError, Dim, GraphBuilder, Value, finite, geometry};
 use crate::activation;
@@ -6,11 +6,11 @@ use crate::proto::AttributeProto;
 use nae_core::layer::Activation;
 
 impl GraphBuilder {
-    /// `Relu`, `LeakyRelu`, `Elu`, `Sigmoid` or `Tanh`; nothing for the identity.
+    /// Adds `Relu`, `LeakyRelu`, `Elu`, `Sigmoid` or `Tanh`; adds nothing for the identity.
     ///
     /// # Errors
     /// [`BuildError::DuplicateName`], [`BuildError::EmptyName`], [`BuildError::ForeignValue`], and
-    /// [`BuildError::NotFinite`] where its parameter is not.
+    /// [`BuildError::NotFinite`] if its parameter is not finite.
     pub fn activation(&mut self, name: &str, x: Value, activation: Activation) -> Result<Value, BuildError> {
         let Some(operator) = activation::operator(activation) else { return Ok(x) };
         let alpha = activation::alpha(activation);
@@ -18,7 +18,7 @@ impl GraphBuilder {
         self.unary(name, operator, x, alpha.map(|alpha| AttributeProto::float("alpha", alpha)).into_iter().collect())
     }
 
-    /// `Relu`: `max(0, x)`.
+    /// Adds a `Relu`: `max(0, x)`.
     ///
     /// # Errors
     /// As for [`activation`](Self::activation).
@@ -26,7 +26,7 @@ impl GraphBuilder {
         self.activation(name, x, Activation::Relu)
     }
 
-    /// `Sigmoid`: `1 / (1 + exp(-x))`.
+    /// Adds a `Sigmoid`: `1 / (1 + exp(-x))`.
     ///
     /// # Errors
     /// As for [`activation`](Self::activation).
@@ -34,10 +34,10 @@ impl GraphBuilder {
         self.activation(name, x, Activation::Sigmoid)
     }
 
-    /// `Clip`: every value brought into `[min, max]`; ReLU6 with 0 and 6.
+    /// Adds a `Clip`, which limits every value to `[min, max]`; this is ReLU6 with 0 and 6.
     ///
     /// # Errors
-    /// As for [`activation`](Self::activation), and [`BuildError::Geometry`] where `min` is above `max`.
+    /// As for [`activation`](Self::activation), and [`BuildError::Geometry`] if `min` is above `max`.
     pub fn clip(&mut self, name: &str, x: Value, [min, max]: [f32; 2]) -> Result<Value, BuildError> {
         if min > max {
             return Err(geometry(name, "Clip", format!("a least value of {min} above the greatest, {max}")));
@@ -48,7 +48,7 @@ impl GraphBuilder {
         self.node(name, "Clip", &[x, min, max], shape, Vec::new())
     }
 
-    /// `Abs`.
+    /// Adds an `Abs`.
     ///
     /// # Errors
     /// As for [`relu`](Self::relu).
@@ -56,7 +56,7 @@ impl GraphBuilder {
         self.unary(name, "Abs", x, Vec::new())
     }
 
-    /// `Sub`: `a - b`, of equal shapes.
+    /// Adds a `Sub`: `a - b`, of equal shapes.
     ///
     /// # Errors
     /// As for [`relu`](Self::relu), and [`BuildError::Shape`].
@@ -64,7 +64,7 @@ impl GraphBuilder {
         self.binary(name, "Sub", a, b)
     }
 
-    /// `Add`: `a + b`, of equal shapes.
+    /// Adds an `Add`: `a + b`, of equal shapes.
     ///
     /// # Errors
     /// As for [`sub`](Self::sub).
@@ -72,7 +72,7 @@ impl GraphBuilder {
         self.binary(name, "Add", a, b)
     }
 
-    /// `Mul`: `a · b` element by element, of equal shapes.
+    /// Adds a `Mul`: `a · b` element by element, of equal shapes.
     ///
     /// # Errors
     /// As for [`sub`](Self::sub).
@@ -80,30 +80,31 @@ impl GraphBuilder {
         self.binary(name, "Mul", a, b)
     }
 
-    /// `ReduceMean` over every axis but the first: `[N, …]` to `[N]`.
+    /// Adds a `ReduceMean` over every axis but the first: `[N, …]` to `[N]`.
     ///
     /// # Errors
-    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where there is nothing to reduce.
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] if there is no other axis.
     pub fn mean_per_sample(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let axes = self.sample_axes(name, "ReduceMean", x)?;
         let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 0)];
         self.node(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
     }
 
-    /// `ReduceMean` over the channels of each place: `[N, C, H, W]` to `[N, 1, H, W]`.
+    /// Adds a `ReduceMean` over the channels of each position: `[N, C, H, W]` to `[N, 1, H, W]`.
     ///
     /// # Errors
-    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where it is not four axes.
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] if it does not have four axes.
     pub fn mean_per_place(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let [batch, height, width] = self.places(name, "ReduceMean", x)?;
         let attributes = vec![AttributeProto::ints("axes", vec![1]), AttributeProto::int("keepdims", 1)];
         self.node(name, "ReduceMean", &[x], vec![batch, Dim::Fixed(1), height, width], attributes)
     }
 
-    /// `TopK`: the `count` largest of each sample, `[N, D]` to `[N, count]`; all of them where there are no more.
+    /// Adds a `TopK`: the `count` largest values of each sample, `[N, D]` to `[N, count]`; all values if there are
+    /// fewer.
     ///
     /// # Errors
-    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where it is not two axes.
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] if it does not have two axes.
     pub fn largest(&mut self, name: &str, x: Value, count: usize) -> Result<Value, BuildError> {
         let shape = self.shape_of(name, x)?.to_vec();
         let &[batch, Dim::Fixed(values)] = shape.as_slice() else {
@@ -120,7 +121,7 @@ impl GraphBuilder {
         Ok(largest)
     }
 
-    /// The mean over each sample of `(a - b)²`: `[N, …]` and the same to `[N]`. Three nodes.
+    /// Adds the mean of `(a - b)²` over each sample: two values `[N, …]` to `[N]`. Three nodes.
     ///
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
@@ -130,7 +131,7 @@ impl GraphBuilder {
         self.mean_per_sample(name, square)
     }
 
-    /// The mean over each sample of `|a - b|`: `[N, …]` and the same to `[N]`. Three nodes.
+    /// Adds the mean of `|a - b|` over each sample: two values `[N, …]` to `[N]`. Three nodes.
     ///
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
@@ -140,17 +141,17 @@ impl GraphBuilder {
         self.mean_per_sample(name, absolute)
     }
 
-    /// Divides each sample of `[N, …]` by its Euclidean norm. Two nodes, `ReduceL2` and `Div`, as
-    /// every runtime we know reads these; `LpNormalization` knows a single axis only.
+    /// Divides each sample of `[N, …]` by its Euclidean norm. It consists of two nodes, `ReduceL2` and `Div`, which all
+    /// known runtimes support; `LpNormalization` supports only a single axis.
     ///
-    /// A sample of zeros has no direction and becomes NaN; nothing is added to the norm.
+    /// A sample of zeros has no direction and results in NaN; nothing is added to the norm.
     ///
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample).
     pub fn l2_normalize(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let all = self.sample_axes(name, "ReduceL2", x)?;
         let shape = self.shape_of(name, x)?.to_vec();
-        // Axes of extent 1 contribute nothing, and a single axis is read by more runtimes.
+        // Axes of extent 1 have no effect, and more runtimes support a single axis.
         let mut axes: Vec<i64> = all.into_iter().filter(|&a| shape[a as usize] != Dim::Fixed(1)).collect();
         if axes.is_empty() {
             axes.push(1);
@@ -165,12 +166,13 @@ impl GraphBuilder {
         self.node(name, "Div", &[x, norm], shape, Vec::new())
     }
 
-    /// Divides the vector in each place of `[N, C, H, W]` by its Euclidean norm: `ReduceL2` over the channels, and `Div`.
+    /// Divides the vector at each position of `[N, C, H, W]` by its Euclidean norm: `ReduceL2` over the channels, and
+    /// `Div`.
     ///
-    /// A vector of zeros becomes NaN, as in [`l2_normalize`](Self::l2_normalize).
+    /// A vector of zeros results in NaN, as in [`l2_normalize`](Self::l2_normalize).
     ///
     /// # Errors
-    /// As for [`l2_normalize`](Self::l2_normalize), and [`BuildError::Shape`] where it is not four axes.
+    /// As for [`l2_normalize`](Self::l2_normalize), and [`BuildError::Shape`] if it does not have four axes.
     pub fn l2_normalize_places(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let [batch, height, width] = self.places(name, "ReduceL2", x)?;
         let shape = self.shape_of(name, x)?.to_vec();
@@ -180,20 +182,21 @@ impl GraphBuilder {
         self.node(name, "Div", &[x, norm], shape, Vec::new())
     }
 
-    /// `Softmax` over the second axis: of the features of `[N, D]`, of the channels in each place of `[N, C, H, W]`.
+    /// Adds a `Softmax` over the second axis: over the features of `[N, D]`, or over the channels at each position of
+    /// `[N, C, H, W]`.
     ///
     /// # Errors
-    /// [`BuildError::Shape`] where there is no second axis.
+    /// [`BuildError::Shape`] if there is no second axis.
     pub fn softmax(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         self.sample_axes(name, "Softmax", x)?;
         let shape = self.shape_of(name, x)?.to_vec();
         self.node(name, "Softmax", &[x], shape, vec![AttributeProto::int("axis", 1)])
     }
 
-    /// `Concat` along the second axis: features of `[N, D]`, channels of `[N, C, H, W]`.
+    /// Adds a `Concat` along the second axis: features of `[N, D]`, channels of `[N, C, H, W]`.
     ///
     /// # Errors
-    /// [`BuildError::Shape`] where there is no second axis, or the other axes differ.
+    /// [`BuildError::Shape`] if there is no second axis, or the other axes differ.
     pub fn concat(&mut self, name: &str, parts: &[Value]) -> Result<Value, BuildError> {
         let mut shape: Vec<Dim> = Vec::new();
         for &part in parts {
@@ -215,7 +218,7 @@ impl GraphBuilder {
         self.node(name, "Concat", parts, shape, vec![AttributeProto::int("axis", 1)])
     }
 
-    /// Batch, height and width of `[N, C, H, W]`.
+    /// The batch, height and width of `[N, C, H, W]`.
     fn places(&self, name: &str, operator: &'static str, x: Value) -> Result<[Dim; 3], BuildError> {
         match self.shape_of(name, x)? {
             &[batch, _, height, width] => Ok([batch, height, width]),

@@ -1,4 +1,4 @@
-//! Operations that move or gather elements: pooling, resizing, flattening, reshaping.
+//! Operations that move or collect elements: pooling, resizing, flattening and reshaping.
 
 use super::{BuildError, Dim, GraphBuilder, Value, geometry, layers};
 use crate::proto::{AttributeProto, TensorProto};
@@ -6,33 +6,33 @@ use crate::proto::{AttributeProto, TensorProto};
 /// A pooling window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool2d {
-    /// Window height and width.
+    /// The window's height and width.
     pub kernel: [usize; 2],
-    /// Vertical and horizontal stride.
+    /// The vertical and the horizontal stride.
     pub stride: [usize; 2],
-    /// Rows and columns added at the top, left, bottom and right; smaller than the window. They
-    /// count neither for the maximum nor for the average.
+    /// The number of rows and columns added at the top, left, bottom and right; smaller than the
+    /// window. They count neither for the maximum nor for the average.
     pub padding: [usize; 4],
 }
 
 impl Pool2d {
-    /// A square window moved by its own size, without padding.
+    /// A square window whose stride is its own size, without padding.
     pub fn square(size: usize) -> Self {
         Self { kernel: [size; 2], stride: [size; 2], padding: [0; 4] }
     }
 }
 
 impl GraphBuilder {
-    /// `MaxPool`: `[N, C, H, W]` to `[N, C, H', W']`. A window that does not fit at the bottom or
-    /// right is left out.
+    /// Adds a `MaxPool`: `[N, C, H, W]` to `[N, C, H', W']`. A window that does not fit at the
+    /// bottom or right is omitted.
     ///
     /// # Errors
-    /// [`BuildError::Shape`], and [`BuildError::Geometry`] where the window does not fit.
+    /// [`BuildError::Shape`], and [`BuildError::Geometry`] if the window does not fit.
     pub fn max_pool2d(&mut self, name: &str, x: Value, pool: &Pool2d) -> Result<Value, BuildError> {
         self.pool(name, "MaxPool", x, pool)
     }
 
-    /// `AveragePool`: `[N, C, H, W]` to `[N, C, H', W']`; padding is not counted.
+    /// Adds an `AveragePool`: `[N, C, H, W]` to `[N, C, H', W']`; padding does not count.
     ///
     /// # Errors
     /// As for [`max_pool2d`](Self::max_pool2d).
@@ -63,9 +63,9 @@ impl GraphBuilder {
         self.node(name, op, &[x], shape, attributes)
     }
 
-    /// `Resize`, linear in both directions, first and last pixels of input and output aligned
-    /// (PyTorch's `interpolate(…, mode="bilinear", align_corners=True)`):
-    /// `[N, C, H, W]` to `[N, C, height, width]`.
+    /// Adds a `Resize`, linear in both directions, with the first and last pixels of input and
+    /// output aligned (PyTorch's `interpolate(…, mode="bilinear", align_corners=True)`): `[N, C, H,
+    /// W]` to `[N, C, height, width]`.
     ///
     /// # Errors
     /// [`BuildError::Shape`], and [`BuildError::Geometry`] for a zero size.
@@ -82,13 +82,14 @@ impl GraphBuilder {
         self.resize(name, x, size, attributes)
     }
 
-    /// `Resize`, linear in both directions, pixel areas of input and output aligned (PyTorch's
-    /// `align_corners=False`): `[N, C, H, W]` to `[N, C, height, width]`. Without antialiasing.
+    /// Adds a `Resize`, linear in both directions, with the pixel areas of input and output aligned
+    /// (PyTorch's `align_corners=False`): `[N, C, H, W]` to `[N, C, height, width]`, without
+    /// antialiasing.
     ///
     /// # Errors
     /// As for [`resize_bilinear_align_corners`](Self::resize_bilinear_align_corners), and
-    /// [`BuildError::Geometry`] where a side is not a multiple of the input's: the model stores
-    /// the ratio as a 32-bit float, and runtimes would disagree on an inexact one.
+    /// [`BuildError::Geometry`] if a side is not a multiple of the input's: the model stores the
+    /// ratio as a 32-bit float, and runtimes would disagree on an inexact one.
     pub fn resize_bilinear_half_pixel(&mut self, name: &str, x: Value, size: [usize; 2]) -> Result<Value, BuildError> {
         self.exact_ratio(name, x, size)?;
         let attributes = vec![
@@ -98,7 +99,7 @@ impl GraphBuilder {
         self.resize(name, x, size, attributes)
     }
 
-    /// `Resize`, nearest: output pixel `i` is input pixel `floor(i · H / height)`.
+    /// Adds a `Resize`, nearest: output pixel `i` is input pixel `floor(i · H / height)`.
     ///
     /// # Errors
     /// As for [`resize_bilinear_half_pixel`](Self::resize_bilinear_half_pixel).
@@ -131,8 +132,8 @@ impl GraphBuilder {
     ) -> Result<Value, BuildError> {
         const OP: &str = "Resize";
         let [c, h, w] = self.maps_of(name, OP, x)?;
-        // Sizes would have to include the batch, and the operator set that has `axes` is not read
-        // by burn-onnx; scales keep the batch free.
+        // Sizes would have to include the batch, and burn-onnx does not support the operator set
+        // that has `axes`; scales keep the batch size free.
         let scales = [1.0, 1.0, scale(name, h, size[0])?, scale(name, w, size[1])?];
         let scales_name = format!("{name}.scales");
         let scales_value = self.value(&scales_name, vec![Dim::Fixed(4)], false)?;
@@ -141,7 +142,7 @@ impl GraphBuilder {
         self.node_optional(name, OP, vec![Some(x), None, Some(scales_value)], shape, attributes)
     }
 
-    /// `Flatten`: `[N, a, b, …]` to `[N, a·b·…]`, row-major.
+    /// Adds a `Flatten`: `[N, a, b, …]` to `[N, a·b·…]`, row-major.
     ///
     /// # Errors
     /// [`BuildError::Shape`] without a batch axis.
@@ -151,10 +152,10 @@ impl GraphBuilder {
         self.node(name, "Flatten", &[x], shape, vec![AttributeProto::int("axis", 1)])
     }
 
-    /// `Reshape`: each sample to `dims`, row-major; `[N, …]` to `[N, dims…]`.
+    /// Adds a `Reshape` of each sample to `dims`, row-major: `[N, …]` to `[N, dims…]`.
     ///
     /// # Errors
-    /// [`BuildError::Shape`] without a batch axis, [`BuildError::Geometry`] where the number of
+    /// [`BuildError::Shape`] without a batch axis, [`BuildError::Geometry`] if the number of
     /// elements changes.
     pub fn reshape(&mut self, name: &str, x: Value, dims: &[usize]) -> Result<Value, BuildError> {
         const OP: &str = "Reshape";
@@ -163,7 +164,7 @@ impl GraphBuilder {
         if dims.is_empty() || wanted != Some(elements) {
             return Err(geometry(name, OP, format!("{elements} elements a sample do not make {dims:?}")));
         }
-        // -1, not 0, for the batch: tract and burn-onnx infer it, whatever rank came before.
+        // The batch is -1, not 0: tract and burn-onnx infer it, whatever the previous rank was.
         let target: Vec<i64> = std::iter::once(-1).chain(dims.iter().map(|&d| d as i64)).collect();
         let target = self.integers(&format!("{name}.shape"), &target)?;
         let shape = std::iter::once(Dim::Batch).chain(dims.iter().map(|&d| Dim::Fixed(d))).collect();
@@ -188,8 +189,8 @@ impl GraphBuilder {
     }
 }
 
-/// The float nearest `to / from`, not below it, whose product with `from` every runtime floors to
-/// `to`, whether it multiplies in single or in double precision.
+/// The nearest float to `to / from`, not below it, for which every runtime rounds down the product
+/// with `from` to `to`, both in single and in double precision.
 fn scale(name: &str, from: usize, to: usize) -> Result<f32, BuildError> {
     let mut scale = to as f32 / from as f32;
     if to > 0 {

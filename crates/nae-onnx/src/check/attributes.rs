@@ -1,4 +1,4 @@
-//! Typed reading of a node's attributes. One that is not asked for is an error: it would change
+//! Typed access to a node's attributes. An unknown attribute is an error, since it would change
 //! what the operator does.
 
 use super::CheckError;
@@ -12,7 +12,7 @@ pub(super) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes of a node, of which there must be none but `known`.
+    /// The attributes of a node; an error if there is one outside `known`.
     pub(super) fn new(name: &str, node: &'a NodeProto, known: &[&str]) -> Result<Self, CheckError> {
         let this = Self { node: excerpt(name), operator: node.op_type(), list: &node.attribute };
         for (i, attribute) in this.list.iter().enumerate() {
@@ -38,7 +38,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The attribute, if it is there and of this type.
+    /// The attribute if it is present; an error if it has another type.
     fn get(&self, name: &str, kind: AttributeType) -> Result<Option<&'a AttributeProto>, CheckError> {
         let Some(attribute) = self.list.iter().find(|a| a.name() == name) else { return Ok(None) };
         match attribute.kind() {
@@ -51,7 +51,7 @@ impl<'a> Attributes<'a> {
         Ok(self.get(name, AttributeType::Int)?.map_or(default, AttributeProto::i))
     }
 
-    /// An integer that must have this value, the only one supported.
+    /// Checks an integer attribute of which only this value is supported.
     pub(super) fn only(&self, name: &str, value: i64) -> Result<(), CheckError> {
         match self.int(name, value)? {
             found if found == value => Ok(()),

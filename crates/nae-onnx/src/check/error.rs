@@ -1,14 +1,14 @@
-//! What can be wrong with a model of unknown origin.
+//! Errors in a model of unknown origin.
 
-/// Why a model is refused. Messages name the node, its operator and what is wrong; names from the
-/// file are shortened and their control characters escaped.
+/// The reason why a model is refused. Messages contain the node, its operator and what is wrong;
+/// names from the file are shortened and their control characters escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The bytes are not an ONNX model.
     #[error("not an ONNX model, or a truncated one: {reason}")]
     Decode {
-        /// What the decoder said.
+        /// The error of the decoder.
         reason: String,
     },
     /// A limit is exceeded.
@@ -16,65 +16,65 @@ pub enum CheckError {
     Limit {
         /// `the model`, or a node.
         place: String,
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// The most that is accepted.
+        /// The maximum that is accepted.
         limit: u64,
-        /// How much there is; an arithmetic overflow counts as the largest number.
+        /// The value found; an arithmetic overflow counts as the largest number.
         found: u64,
     },
-    /// The model as a whole is not of a form that is read.
+    /// The model as a whole has an unsupported form.
     #[error("the model: expected {expected}, found {found}")]
     Model {
-        /// What is read.
+        /// What is supported.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
-    /// An operator that is not known, or a form of it.
+    /// An operator is not supported, or not in this form.
     #[error("node `{node}`: operator {operator} is not supported")]
     Operator {
-        /// The node, or its output where it has no name.
+        /// The node, or its output if it has no name.
         node: String,
-        /// Its operator, with its domain where that is not the standard one.
+        /// The operator, with its domain if that is not the standard one.
         operator: String,
     },
-    /// An attribute, input or output is not as the operator needs it.
+    /// An attribute, input or output does not meet the operator's requirements.
     #[error("node `{node}` ({operator}): {what}: expected {expected}, found {found}")]
     Node {
-        /// The node, or its output where it has no name.
+        /// The node, or its output if it has no name.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: String,
-        /// The attribute or input concerned.
+        /// The attribute or input.
         what: String,
-        /// What the operator needs.
+        /// What the operator requires.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
-    /// A constant tensor is malformed, of a type that is not read, or not finite.
+    /// A constant tensor is malformed, has an unsupported type, or is not finite.
     #[error("constant `{name}`: expected {expected}, found {found}")]
     Constant {
-        /// Its name.
+        /// The name of the tensor.
         name: String,
-        /// What is read.
+        /// What is supported.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
-    /// Two values or two nodes have one name.
+    /// Two values or two nodes have the same name.
     #[error("the name `{name}` comes twice")]
     Duplicate {
         /// The name.
         name: String,
     },
-    /// A value is used that no input, constant or earlier node makes.
+    /// A value is used that is neither an input, nor a constant, nor the result of an earlier node.
     #[error("`{name}`, used by {place}, is made by no input, constant or earlier node")]
     Undefined {
-        /// The value.
+        /// The name of the value.
         name: String,
-        /// Who uses it.
+        /// The node or output that uses it.
         place: String,
     },
 }

@@ -1,5 +1,5 @@
-//! A checked graph: operators as an enum with typed attributes, values with shapes, constants
-//! decoded. What [`check`](super::check) returns and [`lower`](crate::lower) takes.
+//! A checked graph: operators as an enum with typed attributes, values with shapes, decoded constants.
+//! [`check`](super::check) returns it and [`lower`](crate::lower) converts it.
 
 use crate::activation;
 use nae_core::layer::Activation;
@@ -8,24 +8,24 @@ use nae_core::quantization::Quantization;
 pub use crate::builder::Dim;
 use crate::metadata::{MetadataError, ModelMetadata};
 
-/// Number of a value in [`OnnxGraph::values`].
+/// The index of a value in [`OnnxGraph::values`].
 pub type ValueId = usize;
 
 /// A model that passed [`check`](super::check).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedModel {
-    /// The computation.
+    /// The computation graph.
     pub graph: OnnxGraph,
-    /// Version of the standard operator set.
+    /// The version of the standard operator set.
     pub opset: i64,
-    /// Name and version of the program that wrote the model, as it claims.
+    /// The name and version of the program that wrote the model, as declared in the file.
     pub producer: String,
-    /// Keys and values.
+    /// The metadata keys and values.
     pub metadata_props: Vec<(String, String)>,
 }
 
 impl CheckedModel {
-    /// What it says of itself under `nae.`; see [`ModelMetadata::from_entries`].
+    /// The metadata under `nae.`; see [`ModelMetadata::from_entries`].
     ///
     /// # Errors
     /// As for [`ModelMetadata::from_entries`].
@@ -34,22 +34,21 @@ impl CheckedModel {
     }
 }
 
-/// Values and the nodes that make them, in an order in which they can run.
+/// Values and the nodes that compute them, in an executable order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnnxGraph {
-    /// Every value: the input, constants, results.
+    /// All values: the input, constants and results.
     pub values: Vec<ValueInfo>,
-    /// Nodes; constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` are gone, their uses
-    /// redirected.
+    /// The nodes. Constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` have been removed, and
+    /// their uses redirected.
     pub nodes: Vec<OnnxNode>,
     /// The input that is not a constant.
     pub input: ValueId,
-    /// Outputs: name and value.
+    /// The outputs: name and value.
     pub outputs: Vec<(String, ValueId)>,
-    /// The batch, where the model was exported for a single one.
+    /// The batch size, if the model was exported for a fixed one.
     pub fixed_batch: Option<usize>,
-    /// Multiply-accumulate operations for one image; an element that is moved or compared
-    /// counts as one.
+    /// The number of multiply-accumulate operations for one image; an element that is moved or compared counts as one.
     pub operations: u64,
 }
 
@@ -58,40 +57,40 @@ pub struct OnnxGraph {
 pub struct ValueInfo {
     /// Its name in the file.
     pub name: String,
-    /// Its extents; [`Dim::Batch`] is always first where it occurs.
+    /// Its extents; [`Dim::Batch`] can only be the first.
     pub shape: Vec<Dim>,
-    /// Its elements, where it is a constant.
+    /// Its elements, if it is a constant.
     pub constant: Option<Constant>,
-    /// What integers stand for it in a quantised model.
+    /// The integers that represent it in a quantized model.
     pub stored: Option<Stored>,
 }
 
-/// The 8-bit integers that stand for a value in a QDQ-quantised model.
+/// The 8-bit integers that represent a value in a QDQ-quantized model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// An activation's, `uint8` brought to `int8`.
+    /// Those of an activation, with `uint8` converted to `int8`.
     Activation(Quantization),
-    /// Weights': real = scale·q, q from -128 to 127.
+    /// Those of weights: real = scale·q, q from -128 to 127.
     Weights {
-        /// One, or as many as there are along `axis`.
+        /// One scale, or as many as the extent of `axis`.
         scales: Vec<f32>,
-        /// The axis along which scales differ; `None` where there is one for all.
+        /// The axis along which scales differ; `None` if there is one for all.
         axis: Option<usize>,
     },
 }
 
-/// Elements of a constant, row-major.
+/// The elements of a constant, row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Constant {
     /// 32-bit floats, all finite.
     Floats(Vec<f32>),
     /// 64-bit integers: shapes and axes.
     Integers(Vec<i64>),
-    /// Integers of 8 or 32 bits that `DequantizeLinear` makes real numbers of.
+    /// Integers of 8 or 32 bits that `DequantizeLinear` converts to real numbers.
     Quantized {
         /// The elements.
         values: Vec<i32>,
-        /// The least and the greatest that the type has.
+        /// The minimum and the maximum of the type.
         range: (i32, i32),
     },
 }
@@ -99,41 +98,42 @@ pub enum Constant {
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnnxNode {
-    /// Its name, or its output's where it has none.
+    /// Its name, or that of its output if it has none.
     pub name: String,
-    /// ONNX's name of what it does, such as `Flatten`.
+    /// Its ONNX operator, such as `Flatten`.
     pub op_type: String,
-    /// What it does.
+    /// The operator with its attributes.
     pub operator: Operator,
-    /// What it reads: tensors, not the shapes and axes that became part of `operator`.
+    /// The tensors that it reads, without the shapes and axes that became part of `operator`.
     pub inputs: Vec<ValueId>,
-    /// What it makes.
+    /// The value that it computes.
     pub output: ValueId,
 }
 
-/// Attributes of a convolution.
+/// The attributes of a convolution or pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowAttributes {
     /// Height and width.
     pub kernel: [usize; 2],
-    /// Down and across.
+    /// The vertical and the horizontal stride.
     pub stride: [usize; 2],
     /// Top, left, bottom, right.
     pub padding: [usize; 4],
-    /// Down and across.
+    /// The vertical and the horizontal dilation.
     pub dilation: [usize; 2],
 }
 
-/// How `Resize` finds its pixels.
+/// How `Resize` maps output pixels to input pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeKind {
     /// Linear, `align_corners`.
     LinearAlignCorners,
-    /// Linear, `half_pixel` (or `pytorch_half_pixel`, where it is the same).
+    /// Linear, `half_pixel` (or `pytorch_half_pixel` if it is the same).
     LinearHalfPixel,
     /// Nearest; output i is input ⌊i·in/out⌋.
     Nearest,
-    /// Linear or nearest, by a scale that is not the ratio of the sizes: `scale_factor=1.7` of 5 pixels, say. Not lowered.
+    /// Linear or nearest, by a scale that is not the ratio of the sizes, such as `scale_factor=1.7` of 5 pixels. It
+    /// cannot be lowered.
     Fractional,
 }
 
@@ -187,9 +187,9 @@ pub enum Operator {
     },
     GlobalAveragePool,
     Resize(ResizeKind),
-    /// `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: the same elements under the output's shape.
+    /// `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: the same elements with the output's shape.
     Reshape,
-    /// Repeated along axes of extent 1.
+    /// Repetition along axes of extent 1.
     Expand,
     ReduceMean {
         axes: Vec<usize>,
@@ -203,13 +203,13 @@ pub enum Operator {
         axes: Vec<usize>,
         keepdims: bool,
     },
-    /// The `k` largest values of each sample, `[N, D]`, in any order; which they are is not kept.
+    /// The `k` largest values of each sample, `[N, D]`, in any order; their indices are not kept.
     TopK {
         k: usize,
     },
-    /// Shares of exp(x) along the second axis.
+    /// exp(x) divided by its sum along the second axis.
     Softmax,
-    /// One after the other along the second axis.
+    /// Concatenation along the second axis.
     Concat,
     /// Division by the L1 (`p` 1) or L2 (`p` 2) norm along an axis.
     LpNormalization {
@@ -219,7 +219,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// ONNX's name; `Reshape` for the four operators that only change the shape.
+    /// The ONNX name; `Reshape` for the four operators that only change the shape.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Conv { .. } => "Conv",
@@ -259,7 +259,7 @@ impl Operator {
 }
 
 impl OnnxGraph {
-    /// Number of constants' elements that are floats: weights, biases, scales.
+    /// The number of float elements of constants: weights, biases, scales.
     pub fn parameters(&self) -> usize {
         self.values
             .iter()
@@ -287,8 +287,8 @@ impl OnnxGraph {
         }
     }
 
-    /// The most elements, for one image, of values that are in memory at one time: what is still to be read, and what is being
-    /// made. Without constants, and without what a runtime needs beside.
+    /// The maximum number of elements, for one image, of values that are in memory at the same time: those still to be
+    /// read, and the one being computed. Excludes constants and a runtime's own memory.
     pub fn live_elements(&self) -> u64 {
         let mut last_read = vec![0; self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -306,7 +306,7 @@ impl OnnxGraph {
         for (index, node) in self.nodes.iter().enumerate() {
             live = live.saturating_add(elements(node.output));
             most = most.max(live);
-            // What nobody reads ends with its node.
+            // A value that no node reads is released after its own node.
             ends[last_read[node.output].max(index)].push(node.output);
             for value in std::mem::take(&mut ends[index]) {
                 live -= elements(value);
@@ -315,7 +315,7 @@ impl OnnxGraph {
         most
     }
 
-    /// The value of an output.
+    /// The value of the output with this name.
     pub fn output(&self, name: &str) -> Option<ValueId> {
         self.outputs.iter().find(|(n, _)| n == name).map(|&(_, v)| v)
     }

@@ -1,12 +1,11 @@
-//! Checks an ONNX model of unknown origin before any backend sees it.
+//! Checks an ONNX model of unknown origin before a backend runs it.
 //!
-//! Runtimes trust their models: one has been seen to panic on a stride of zero or a duplicate
-//! name, to run for 20 seconds on a resize by a million, and to turn a NaN weight into finite
-//! energies. So [`check`] accepts only what it understands: known operators with known
-//! attributes, shapes that follow from one another and stay within [`Limits`], constants that
-//! are finite and as long as they say, names that are unique, no data in other files.
+//! Runtimes trust their models: some were observed to panic on a stride of zero or a duplicate name, to run for 20
+//! seconds on a resize by a million, and to turn a NaN weight into finite energies. Therefore, [`check`] accepts only
+//! what it supports: known operators with known attributes, shapes that are consistent and within [`Limits`], constants
+//! that are finite and have the declared length, unique names, and no data in other files.
 //!
-//! What is accepted:
+//! Accepted are:
 //! - operator sets 11 to 21 of the standard domain; one input `[N, C, H, W]` or `[N, D]` of
 //!   float32, where N is a symbol, unknown, or a number;
 //! - `Conv`, `ConvTranspose`, `Gemm`, `MatMul`, `BatchNormalization` (inference), `InstanceNormalization`,
@@ -17,18 +16,18 @@
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
 //!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Softmax`, `Concat` of channels, `TopK`,
 //!   `Expand`; `Constant`, `Identity`, `Dropout`;
-//! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
-//!   the result is known beforehand but for the batch;
-//! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`,
-//!   around operators of floats. They are folded: weights become real numbers, activations pass unrounded. A quantiser
-//!   leaves out a `Relu` whose result it quantises, since the range begins at zero; there it is put back. The range's
-//!   upper end is not kept, so a `Clip` that was left out likewise is a `Relu` here, unless the model is quantised
-//!   again with the scales that its values keep ([`graph::Stored`]).
+//! - operators that exporters use to compute shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of
+//!   integers, if the result is known in advance except for the batch size;
+//! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantizer writes it), of `int8` and `uint8`,
+//!   around float operators. They are folded: weights are converted to real numbers, activations are not rounded. A
+//!   quantizer omits a `Relu` whose result it quantizes, since the range begins at zero; it is restored here. The
+//!   range's upper end is not kept, so that an omitted `Clip` is also restored as a `Relu`, unless the model is
+//!   quantized again with the stored scales of its values ([`graph::Stored`]).
 //!
-//! Not there: integer operators such as `QLinearConv`, float16, sub-graphs, functions, one- and three-dimensional
-//! convolutions, shapes that depend on an image's content.
+//! Not accepted are integer operators such as `QLinearConv`, float16, sub-graphs, functions, one- and three-dimensional
+//! convolutions, and shapes that depend on an image's content.
 //!
-//! Which of the accepted graphs can become a `.nae` file is [`lower`](crate::lower)'s business.
+//! [`lower`](crate::lower) determines which of the accepted graphs can be converted to a `.nae` file.
 
 mod attributes;
 mod error;
@@ -49,27 +48,27 @@ use operator::{Meaning, Scale};
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, DimensionValue, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 
-/// Operator sets that are read.
+/// The supported operator sets.
 const OPSETS: std::ops::RangeInclusive<i64> = 11..=21;
 
-/// How large a model may be.
+/// The limits for the size of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the file.
+    /// The maximum size of the file, in bytes.
     pub bytes: u64,
-    /// Messages and strings in the file: nodes, attributes, names, metadata.
+    /// The maximum number of messages and strings in the file: nodes, attributes, names, metadata.
     pub messages: u64,
-    /// Elements of one constant, or of one value for one image.
+    /// The maximum number of elements of one constant, or of one value for one image.
     pub elements: u64,
-    /// Elements of all values that are in memory at one time, for one image.
+    /// The maximum number of elements of all values that are in memory at the same time, for one image.
     pub live_elements: u64,
-    /// Multiply-accumulate operations for one image.
+    /// The maximum number of multiply-accumulate operations for one image.
     pub operations: u64,
 }
 
 impl Default for Limits {
-    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2²⁸ at one time, 2³⁶ operations: far above any autoencoder for edge
-    /// devices, and bearable on a small machine.
+    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2²⁸ at the same time, 2³⁶ operations: far more than any autoencoder for
+    /// edge devices needs, and acceptable on a small machine.
     fn default() -> Self {
         Self { bytes: 256 << 20, messages: 1 << 18, elements: 1 << 26, live_elements: 1 << 28, operations: 1 << 36 }
     }
@@ -78,7 +77,7 @@ impl Default for Limits {
 /// Checks the bytes of an `.onnx` file.
 ///
 /// # Errors
-/// [`CheckError`] says what is refused, and where.
+/// [`CheckError`], with what is refused, and where.
 ///
 /// ```
 /// use nae_onnx::check::{CheckError, Limits, check};
@@ -124,10 +123,10 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<CheckedModel, CheckError> 
     })
 }
 
-/// Whether a model as a whole keeps a limit.
+/// Checks a limit of the model as a whole.
 ///
 /// # Errors
-/// [`CheckError::Limit`] where `found` of `what` is more than `limit`.
+/// [`CheckError::Limit`] if `found` of `what` exceeds `limit`.
 pub fn within(what: &'static str, limit: u64, found: u64) -> Result<(), CheckError> {
     if found <= limit { Ok(()) } else { Err(CheckError::Limit { place: "the model".into(), what, limit, found }) }
 }
@@ -136,13 +135,13 @@ fn is_standard(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
 
-/// The graph as far as it has been checked.
+/// The state of a check.
 struct Checker<'a> {
     opset: i64,
     limits: &'a Limits,
     values: Vec<ValueInfo>,
     names: HashMap<String, ValueId>,
-    /// Names of what `QuantizeLinear` makes, which is under this name for `DequantizeLinear` only.
+    /// The names of results of `QuantizeLinear`, which only `DequantizeLinear` may read.
     quantized: HashMap<String, Scale>,
     node_names: HashSet<String>,
     nodes: Vec<OnnxNode>,
@@ -191,7 +190,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// The one input that is not a constant. Old models list their constants as inputs, too.
+    /// Adds the one input that is not a constant. Old models also list their constants as inputs.
     fn input(&mut self, graph: &GraphProto) -> Result<(), CheckError> {
         let wrong = |found: String| CheckError::Model { expected: "one input of images".into(), found };
         let mut inputs = graph.input.iter().filter(|i| !self.names.contains_key(i.name()));
@@ -280,7 +279,7 @@ impl<'a> Checker<'a> {
         let interpreted = interpreter.interpret()?;
         let scale = interpreter.scale_of_result()?;
         let stored = interpreter.stored_result()?;
-        // Where the largest values lie, `TopK` must say; nothing can read it here.
+        // `TopK` must have an output for the indices, which no operator here can read.
         let unread = if node.op_type() == "TopK" { 1 } else { 0 };
         if output.is_empty() || node.output[1..].iter().skip(unread).any(|o| !o.is_empty()) {
             return Err(CheckError::Node {
@@ -316,7 +315,7 @@ impl<'a> Checker<'a> {
             }
         };
         if let Some(stored) = stored {
-            // Of two quantisers of one value the first counts.
+            // If a value has several quantizers, the first counts.
             self.values[value].stored.get_or_insert(stored);
         }
         Ok(())

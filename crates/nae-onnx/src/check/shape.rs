@@ -1,9 +1,9 @@
-//! Arithmetic of shapes: windows, broadcasting, reshaping. `None` is "cannot be".
+//! Arithmetic of shapes: windows, broadcasting, reshaping. `None` means impossible.
 
 use super::graph::{Dim, WindowAttributes};
 use super::operator::integers::BATCH;
 
-/// Elements for one image; saturates.
+/// The number of elements for one image; saturates.
 pub(super) fn elements(shape: &[Dim]) -> u64 {
     shape.iter().fold(1, |n: u64, d| match d {
         Dim::Fixed(extent) => n.saturating_mul(*extent as u64),
@@ -11,12 +11,12 @@ pub(super) fn elements(shape: &[Dim]) -> u64 {
     })
 }
 
-/// Rows or columns a window covers.
+/// The number of rows or columns that a window covers.
 pub(super) fn span(window: &WindowAttributes, axis: usize) -> usize {
     window.dilation[axis].saturating_mul(window.kernel[axis] - 1).saturating_add(1)
 }
 
-/// Extents after a convolution or pooling.
+/// The extents after a convolution or pooling.
 pub(super) fn windows(size: [usize; 2], window: &WindowAttributes) -> Option<[usize; 2]> {
     let mut out = [0; 2];
     for axis in 0..2 {
@@ -26,7 +26,7 @@ pub(super) fn windows(size: [usize; 2], window: &WindowAttributes) -> Option<[us
     Some(out)
 }
 
-/// Extents after a transposed convolution.
+/// The extents after a transposed convolution.
 pub(super) fn transposed(
     size: [usize; 2],
     window: &WindowAttributes,
@@ -45,7 +45,7 @@ pub(super) fn transposed(
     Some(out)
 }
 
-/// The padding that `SAME_UPPER` and `SAME_LOWER` stand for.
+/// The padding of `SAME_UPPER` and `SAME_LOWER`.
 pub(super) fn same_padding(size: [usize; 2], window: &WindowAttributes, upper: bool) -> Option<[usize; 4]> {
     let mut padding = [0; 4];
     for axis in 0..2 {
@@ -73,11 +73,11 @@ pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
             _ => return None,
         });
     }
-    // The batch stays in front, or two images would be mixed.
+    // The batch must stay the first axis, or images would be mixed.
     (!out.iter().skip(1).any(|&d| d == Dim::Batch)).then_some(out)
 }
 
-/// The shape after `Reshape`; the batch must stay in front.
+/// The shape after `Reshape`; the batch must stay the first axis.
 pub(super) fn reshape(from: &[Dim], target: &[i64], fixed_batch: Option<usize>) -> Option<Vec<Dim>> {
     let (Some(Dim::Batch), Some((&first, rest))) = (from.first(), target.split_first()) else { return None };
     let batch_named = first == BATCH
@@ -114,7 +114,7 @@ pub(super) fn reshape(from: &[Dim], target: &[i64], fixed_batch: Option<usize>) 
     (known == total).then_some(shape)
 }
 
-/// An axis from −rank to rank − 1.
+/// Converts an axis from −rank to rank − 1.
 pub(super) fn axis(axis: i64, rank: usize) -> Option<usize> {
     let rank = rank as i64;
     (-rank..rank).contains(&axis).then(|| axis.rem_euclid(rank) as usize)

@@ -1,4 +1,4 @@
-//! Constants: lengths against extents, types, finiteness.
+//! Checks constants: the length against the extents, types, finiteness.
 
 use super::graph::Constant;
 use super::operator::integers::BATCH;
@@ -96,7 +96,7 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
     Ok((dims, constant))
 }
 
-/// Integers from a file, none of which is the mark for the batch.
+/// Checks that integers from a file do not contain the mark for the batch size.
 pub(super) fn extents(name: &str, values: Vec<i64>) -> Result<Vec<i64>, CheckError> {
     if values.contains(&BATCH) {
         let (expected, found) = ("shapes and axes".to_owned(), BATCH.to_string());

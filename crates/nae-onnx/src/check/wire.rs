@@ -1,8 +1,8 @@
 //! Counts the messages in a model's bytes before they are decoded.
 //!
-//! An empty message takes two bytes in a file and some two hundred in memory, so a file of
-//! moderate size could fill any memory. Tensor data, strings and numbers are not multiplied that
-//! way and are not counted.
+//! An empty message takes two bytes in a file and about two hundred in memory, so that a file of
+//! moderate size could exhaust the memory. Tensor data, strings and numbers do not grow in this way
+//! and are not counted.
 
 use prost::DecodeError;
 use prost::bytes::Buf;
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of message in a field, as [`proto`](crate::proto) declares it.
+    /// The kind of message in a field, as declared in [`proto`](crate::proto).
     fn child(self, field: u32) -> Option<Self> {
         Some(match (self, field) {
             (Self::Model, 7) => Self::Graph,
@@ -42,13 +42,13 @@ impl Kind {
     }
 }
 
-/// Counts length-delimited fields in `bytes` and in the messages within, up to `limit` + 1.
+/// Counts length-delimited fields in `bytes` and in nested messages, up to `limit` + 1.
 ///
 /// # Errors
-/// Where `bytes` is not a protocol buffer.
+/// If `bytes` is not a protocol buffer.
 pub(super) fn count(bytes: &[u8], kind: Kind, limit: u64) -> Result<u64, DecodeError> {
     let mut total = 0;
-    // Nesting is as deep as `Kind` allows, but messages repeat: a stack, not recursion.
+    // Nesting is as deep as `Kind` permits, but messages repeat: this uses a stack, not recursion.
     let mut pending = vec![(bytes, kind)];
     while let Some((mut rest, kind)) = pending.pop() {
         while rest.has_remaining() {
@@ -59,7 +59,7 @@ pub(super) fn count(bytes: &[u8], kind: Kind, limit: u64) -> Result<u64, DecodeE
             }
             let length = decode_varint(&mut rest)?;
             let Some((inner, after)) = usize::try_from(length).ok().and_then(|n| rest.split_at_checked(n)) else {
-                // The decoder's own complaint; its type cannot be made here.
+                // The decoder's own error, whose type cannot be constructed here.
                 skip_field(WireType::LengthDelimited, field, &mut [0xff, 0x01].as_slice(), DecodeContext::default())?;
                 return Ok(total);
             };

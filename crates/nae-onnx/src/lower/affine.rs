@@ -1,11 +1,12 @@
-//! Scaling and shifting by constants: folded into the layer before, or a layer of their own.
+//! Scaling and shifting by constants: folded into the previous layer, or converted to a separate layer.
 
 use nae_graph::{Conv2d, Dense, Op};
 
 use super::{LowerError, Lowering, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
-/// Channels with a factor each, in a layer of its own: that is a dense one, whose weights are the square of them.
+/// The maximum number of channels with individual factors in a separate layer: that is a full 1×1 convolution,
+/// whose number of weights is the square of the number of channels.
 const MOST_CHANNELS: usize = 4096;
 
 /// y = scale·x + shift, for each channel.
@@ -15,7 +16,7 @@ struct Affine {
 }
 
 impl Lowering<'_> {
-    /// `BatchNormalization`: scale·(x − mean)/√(variance + ε) + bias.
+    /// Lowers a `BatchNormalization`: scale·(x − mean)/√(variance + ε) + bias.
     pub(super) fn batch_normalization(&mut self, node: &OnnxNode, epsilon: f32) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let parameter = |index: usize| node.inputs.get(index).and_then(|&v| self.graph.floats(v)).unwrap_or_default();
@@ -29,7 +30,7 @@ impl Lowering<'_> {
         self.affine(node, 0, from, affine)
     }
 
-    /// `Add`, `Sub`, `Mul`, `Div` with a constant. `None` where neither operand is one.
+    /// Lowers an `Add`, `Sub`, `Mul` or `Div` with a constant. `None` if neither operand is one.
     pub(super) fn with_constant(&mut self, node: &OnnxNode) -> Result<Option<Place>, LowerError> {
         let [a, b] = [node.inputs[0], node.inputs[1]];
         let (data, constant) = match (self.graph.floats(a), self.graph.floats(b)) {
@@ -71,7 +72,7 @@ impl Lowering<'_> {
             return Err(self.unsupported(node, "it differs between elements of flattened feature maps"));
         }
         if self.is_last_and_used_once(from, node.inputs[data]) && self.fold(from, &affine) {
-            // The layer makes this node's result now; nothing else read the old one.
+            // The layer now makes this node's result; no other node read the old one.
             self.done.remove(&node.inputs[data]);
             return Ok(from);
         }
@@ -90,7 +91,7 @@ impl Lowering<'_> {
         Ok(Place { flattened: from.flattened, ..place })
     }
 
-    /// Whether changing the layer that made a value changes nothing but that value.
+    /// Whether changing the layer that made a value changes only that value.
     pub(super) fn is_last_and_used_once(&self, place: Place, value: ValueId) -> bool {
         place.tensor > 0
             && place.tensor == self.lowered.nodes.len()
@@ -98,7 +99,7 @@ impl Lowering<'_> {
             && self.done.values().filter(|p| p.tensor == place.tensor).count() == 1
     }
 
-    /// Multiplies the weights of the layer that made `place`, where it has any.
+    /// Multiplies the weights of the layer that made `place`, if it has any.
     fn fold(&mut self, place: Place, affine: &Affine) -> bool {
         let Some(node) = self.lowered.nodes.get_mut(place.tensor - 1) else { return false };
         let (weights, bias) = match &mut node.op {
@@ -109,7 +110,7 @@ impl Lowering<'_> {
             Op::GroupNormalize(l) => (&mut l.scale, &mut l.shift),
             _ => return false,
         };
-        // Rows of every layout are the outputs'; a row's constants repeat over an output's pixels.
+        // In every layout, rows belong to outputs; a row's constants apply to all pixels of an output.
         let channels = affine.scale.len();
         if bias.is_empty() || !(bias.len() == channels || affine.scale.iter().all(|&s| s == affine.scale[0])) {
             return false;

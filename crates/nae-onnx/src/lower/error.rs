@@ -1,15 +1,16 @@
-//! Why a model cannot be lowered, or become a `.nae` file.
+//! The reasons why a model cannot be lowered or converted to a `.nae` file.
 
 use nae_graph::GraphError;
 
 use crate::check::CheckError;
 use crate::metadata::MetadataError;
 
-/// Why a model cannot be lowered, or become a `.nae` file. Messages name the node and its operator.
+/// The reason why a model cannot be lowered or converted to a `.nae` file. Messages contain the
+/// node and its operator.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LowerError {
-    /// The model does not pass the check.
+    /// The model did not pass the check.
     #[error(transparent)]
     Check(#[from] CheckError),
     /// The metadata cannot be read.
@@ -18,11 +19,11 @@ pub enum LowerError {
     /// The metadata and the graph contradict each other.
     #[error("metadata `{key}` says {expected}, the graph has {found}")]
     Mismatch {
-        /// The key.
+        /// The metadata key.
         key: &'static str,
-        /// What the metadata says.
+        /// The value in the metadata.
         expected: String,
-        /// What the graph has.
+        /// The value in the graph.
         found: String,
     },
     /// No output is the reconstruction.
@@ -31,35 +32,35 @@ pub enum LowerError {
          found {found}"
     )]
     NoReconstruction {
-        /// The image's shape.
+        /// The shape of the image.
         image: String,
-        /// Names and shapes of the outputs.
+        /// The names and shapes of the outputs.
         found: String,
     },
-    /// There is no such output, or none of maps or vectors.
+    /// There is no such output, or its values are neither maps nor vectors.
     #[error("no output `{name}` of shape [N, C, H, W] or [N, D]; found {found}")]
     NoOutput {
-        /// Its name.
+        /// The name of the output.
         name: String,
-        /// Names and shapes of the outputs.
+        /// The names and shapes of the outputs.
         found: String,
     },
-    /// An operator the engine does not have, or a form of it.
+    /// The engine does not support an operator, or this form of it.
     #[error("node `{node}`: operator {operator} cannot be lowered: {reason}")]
     Unsupported {
         /// The node.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: String,
-        /// What is not supported.
+        /// A description of what is not supported.
         reason: String,
     },
-    /// The writer of the format refuses the graph.
+    /// The writer of the `.nae` format refuses the graph.
     #[error("{}{error}", node.as_ref().map(|n| format!("node `{n}`: ")).unwrap_or_default())]
     Write {
-        /// The node, where one is concerned.
+        /// The node, if the error concerns one.
         node: Option<String>,
-        /// What is wrong.
+        /// The error.
         error: GraphError,
     },
 }

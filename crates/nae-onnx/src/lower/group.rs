@@ -1,18 +1,19 @@
-//! Group normalisation as exporters spell it: maps are seen as groups of values, each group is brought to mean 0 and
-//! variance 1, and the groups are maps again. In between nothing is a tensor of the engine's. Scale and shift of the
-//! channels follow as products and sums with constants, which are folded in ([`super::affine`]).
+//! Group normalization in the form that exporters write: maps are reshaped to groups of values, each group is
+//! normalized to mean 0 and variance 1, and the groups are reshaped to maps. The values in between are not tensors of
+//! the engine. The scales and shifts of the channels follow as products and sums with constants, which are folded
+//! ([`super::affine`]).
 
 use nae_graph::GroupNormalize;
 
 use super::{LowerError, Lowering, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
-/// What a value on the way is, of the groups of some maps.
+/// An intermediate value of a group normalization of some maps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grouped {
-    /// The maps.
+    /// The value of the maps.
     maps: ValueId,
-    /// Groups of their channels.
+    /// The number of groups of their channels.
     groups: usize,
     step: Step,
 }
@@ -24,14 +25,14 @@ enum Step {
     Centered,
     Squared,
     Variance,
-    /// The variance and an epsilon.
+    /// The variance plus epsilon.
     Stable(f32),
     Deviation(f32),
     Normalized(f32),
 }
 
 impl Lowering<'_> {
-    /// Takes a node that is part of a group normalisation; `false` for any other.
+    /// Processes a node that is part of a group normalization; `false` for any other.
     pub(super) fn group_step(&mut self, node: &OnnxNode) -> Result<bool, LowerError> {
         let of = |index: usize| node.inputs.get(index).and_then(|value| self.grouped.get(value)).copied();
         let (first, second) = (of(0), of(1));
@@ -72,7 +73,7 @@ impl Lowering<'_> {
                 _ => return Err(self.no_group_step(node)),
             },
             (Operator::InstanceNormalization { epsilon }, Some(x), None) if x.step == Step::Values => {
-                // Its own scale and shift are of groups: exporters leave them at 1 and 0.
+                // The operator's scale and shift apply to groups: exporters leave them at 1 and 0.
                 let neutral = |index: usize, of: f32| {
                     self.graph.floats(node.inputs[index]).is_some_and(|values| values.iter().all(|&v| v == of))
                 };
@@ -87,8 +88,8 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Group normalisation as one operator, `groups` of the channels, or each channel by itself. Scales and shifts are
-    /// one for each channel, or for each group.
+    /// Lowers group normalization as one operator, with `groups` groups of channels, or each channel by itself if
+    /// `None`. There is one scale and shift for each channel, or for each group.
     pub(super) fn group_normalization(
         &mut self,
         node: &OnnxNode,
@@ -105,7 +106,7 @@ impl Lowering<'_> {
         Ok(self.push(node, from, GroupNormalize { groups: groups.unwrap_or(channels), scale, shift, epsilon }))
     }
 
-    /// Maps that a node shows as `[N, groups, values]`.
+    /// The maps that a node reshapes to `[N, groups, values]`.
     fn seen_as_groups(&self, node: &OnnxNode) -> Option<Grouped> {
         let Operator::Reshape = node.operator else { return None };
         let maps = *node.inputs.first()?;

@@ -1,4 +1,4 @@
-//! One node at a time: which layer it becomes.
+//! Lowers single nodes to layers.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
@@ -7,7 +7,7 @@ use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, 
 use super::{LowerError, Lowering, Norm, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, WindowAttributes};
 
-/// Least norm divided by where the graph names none.
+/// The minimum of the divisor in a division by a norm, if the graph gives none.
 const SMALLEST_NORM: f32 = f32::MIN_POSITIVE;
 
 impl Lowering<'_> {
@@ -67,7 +67,7 @@ impl Lowering<'_> {
                 self.windowed(node, Op::Resize { height, width, mode })?
             }
             Operator::Reshape => self.reshape(node)?,
-            // Dividing by a norm spreads it over the sample by itself.
+            // Division by a norm broadcasts it over the sample.
             Operator::Expand => match self.norms.get(&node.inputs[0]) {
                 Some(&norm) => {
                     self.norms.insert(node.output, norm);
@@ -196,7 +196,7 @@ impl Lowering<'_> {
         Ok((window.kernel, window.stride, Padding::from_onnx(window.padding)))
     }
 
-    /// A layer that reads one batch of maps.
+    /// Adds a layer that reads one batch of maps.
     fn windowed(&mut self, node: &OnnxNode, layer: Op) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         Ok(self.push(node, from, layer))
@@ -220,7 +220,7 @@ impl Lowering<'_> {
         self.pointwise(node, activation.into())
     }
 
-    /// A function of each value.
+    /// Adds a function of each value.
     fn pointwise(&mut self, node: &OnnxNode, layer: Op) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let place = self.push(node, from, layer);
@@ -235,7 +235,7 @@ impl Lowering<'_> {
         Ok(Place { flattened: from.flattened, ..place })
     }
 
-    /// Over the channels of each place; a flattened map has no such axis any more.
+    /// Lowers a softmax over the channels at each position; a flattened map has no such axis.
     fn softmax(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
         match self.operand(node, 0)? {
             Place { flattened: Some(_), .. } => {
@@ -245,7 +245,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Two at a time.
+    /// Lowers a concatenation, two values at a time.
     fn concatenate(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
         let mut joined = self.operand(node, 0)?;
         for index in 0..node.inputs.len() {
@@ -260,7 +260,7 @@ impl Lowering<'_> {
         Ok(joined)
     }
 
-    /// A layer of two values.
+    /// Adds a layer with two operands.
     fn combine(&mut self, node: &OnnxNode, layer: fn(TensorId) -> Op) -> Result<Place, LowerError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let shape = |v: usize| &self.graph.values[node.inputs[v]].shape;
@@ -271,7 +271,8 @@ impl Lowering<'_> {
         Ok(Place { flattened: a.flattened, ..place })
     }
 
-    /// The norm of a node's operand over `axes`: of every element of a sample, or of the channels of each place.
+    /// The norm of a node's operand over `axes`: of all elements of a sample, or of the channels at each
+    /// position.
     fn norm(&self, node: &OnnxNode, axes: &[usize]) -> Result<Norm, LowerError> {
         let shape = &self.graph.values[node.inputs[0]].shape;
         let left = shape.iter().enumerate().skip(1).find(|&(i, &d)| d != Dim::Fixed(1) && !axes.contains(&i));
@@ -283,8 +284,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// The same elements under another shape. Between channels-first maps and vectors the order
-    /// of elements in memory differs from ONNX's; the dense layer beside takes care of it.
+    /// Lowers a change of shape with the same elements. Between channels-first maps and vectors, the order of
+    /// elements in memory differs from ONNX's; the adjacent dense layer compensates for that.
     fn reshape(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let old = self.graph.sample_shape(node.inputs[0]);
@@ -296,9 +297,9 @@ impl Lowering<'_> {
         let is_vector = self.graph.values[node.output].shape.len() == 2;
         let same_order = |s: Shape| s.channels == 1 || s.height * s.width == 1;
         match (old, from.flattened) {
-            // Vector to vector, or maps of the same extents.
+            // A vector to a vector, or maps to maps of the same extents.
             (Some(old), _) if old == new => Ok(from),
-            // Maps to a vector: nothing moves.
+            // Maps to a vector: no element moves.
             (Some(old), None) if !was_vector && is_vector => {
                 let flattened = (!same_order(old)).then_some(old);
                 match flattened {
@@ -306,7 +307,7 @@ impl Lowering<'_> {
                     None => Ok(self.push(node, from, Op::Reshape(new))),
                 }
             }
-            // A vector that was these maps before.
+            // A vector that was flattened from these maps.
             (_, Some(maps)) if maps == new => Ok(Place { flattened: None, ..from }),
             (Some(old), None) if same_order(old) && same_order(new) => Ok(self.push(node, from, Op::Reshape(new))),
             (Some(_), None) if was_vector => self.reshape_dense(node, from, new),
@@ -314,11 +315,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// A vector to maps: the dense layer that made the vector makes the maps instead.
+    /// Converts a vector to maps: the dense layer that made the vector makes the maps instead.
     fn reshape_dense(&mut self, node: &OnnxNode, from: Place, new: Shape) -> Result<Place, LowerError> {
         let reason = "a vector becomes feature maps only right after a dense layer (and activations) whose \
                       result nothing else uses";
-        // Back over activations, each the last layer and used by nothing else.
+        // Goes back over activations, each of which must be the last layer and have no other use.
         let mut value = node.inputs[0];
         let mut tensor = from.tensor;
         loop {

@@ -1,26 +1,27 @@
-//! ONNX to a [`Graph`]: finds the path from the image to its reconstruction, channels last.
+//! Converts ONNX to a [`Graph`]: finds the path from the image to its reconstruction, channels last.
 //!
-//! Any autoencoder will do whose operators the engine has, not only those of `nae-train`:
-//! - the reconstruction is the output called `reconstruction`, or the only output of the image's
-//!   shape; the latent is the output called `latent`, if there is one; other outputs are left out;
+//! Supports any autoencoder whose operators the engine supports, not only those of `nae-train`:
+//! - the reconstruction is the output called `reconstruction`, or the only output of the image's shape; the latent is
+//!   the output called `latent`, if there is one; other outputs are ignored;
 //! - `Conv` (one group, or one for each channel), `ConvTranspose` (one group), both without dilation, `Gemm`, `MatMul`,
 //!   `MaxPool`, `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Clip`,
 //!   `Softmax` and `Concat` over channels;
-//! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first
-//!   to channels last, so the weights of the dense layer before or after are reordered;
-//! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
-//!   each channel: folded into the layer before, or a 1×1 convolution of their own;
+//! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first to channels last, so
+//!   that the weights of the dense layer before or after are reordered;
+//! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for each channel: folded
+//!   into the previous layer, or converted to a 1×1 convolution;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples, or over
-//!   the channels of each place;
-//! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by
-//!   its root written out, between two `Reshape`;
-//! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
-//! - what exporters compute from shapes (`Shape`, `Gather`, `Slice` …) is gone by then: see [`crate::check`].
+//!   the channels at each position;
+//! - group normalization: `GroupNormalization`, `InstanceNormalization`, or explicit mean, variance and division by its
+//!   root, between two `Reshape`;
+//! - QDQ-quantized models, as the floats that their integers represent; [`lower_with_scales`] also returns their
+//!   scales;
+//! - operators that exporters use to compute shapes (`Shape`, `Gather`, `Slice` …), which [`crate::check`] has removed.
 //!
-//! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.
+//! If a sample of zeros is divided by its norm, ONNX gives NaN, and the engine gives zeros.
 //!
-//! Without metadata under `nae.` the energy is squared L2, the temperature 1, the values are in
-//! `[0, 1]`, and there is no calibration.
+//! Without metadata under `nae.`, the energy is squared L2, the temperature is 1, the values are in `[0, 1]`, and there
+//! is no calibration.
 
 mod affine;
 mod error;
@@ -45,16 +46,16 @@ use crate::check::{Limits, check};
 use crate::excerpt::excerpt;
 use crate::metadata::ModelMetadata;
 
-/// The `.nae` file of an `.onnx` file's bytes, checked within the default [`Limits`].
+/// Converts the bytes of an `.onnx` file to those of a `.nae` file, checked within the default [`Limits`].
 ///
 /// # Errors
-/// [`LowerError`] names the node and operator, or the metadata key, that is in the way.
+/// [`LowerError`], with the node and operator, or the metadata key, that prevents the conversion.
 pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
     let model = check(onnx, &Limits::default())?;
     emit(&lower(&model)?).map_err(|error| LowerError::Write { node: None, error })
 }
 
-/// The layer list of a checked model.
+/// Converts a checked model to a layer list.
 ///
 /// # Errors
 /// As for [`to_nae`].
@@ -62,7 +63,7 @@ pub fn lower(model: &CheckedModel) -> Result<Graph, LowerError> {
     lower_with_scales(model).map(|(lowered, _)| lowered)
 }
 
-/// The layer list of a checked model, and the scales of its tensors and weights where it is QDQ-quantised.
+/// Converts a checked model to a layer list, with the scales of its tensors and weights if it is QDQ-quantized.
 ///
 /// # Errors
 /// As for [`to_nae`].
@@ -74,7 +75,7 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerE
     let latent = graph.output(autoencoder::LATENT);
 
     let mut lowering = Lowering::new(graph, input);
-    // The last layer must be the reconstruction, so what only the latent needs comes first.
+    // The last layer must be the reconstruction, so that layers only for the latent come first.
     for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
         let needed = ancestors(graph, outputs);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
@@ -96,11 +97,12 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerE
     Ok((lowered, scales))
 }
 
-/// The layers of a checked model up to the outputs called `names`, and the tensors that hold them, in that order: a network
-/// whose features are used, not an autoencoder. The graph has no form as a `.nae` file.
+/// Converts a checked model up to the outputs called `names`, for a network whose features are used, not an
+/// autoencoder. Returns the layers and the tensors of these outputs, in the given order. The graph cannot be stored as
+/// a `.nae` file.
 ///
 /// # Errors
-/// [`LowerError::NoOutput`] where there is no such output, or it is not `[N, C, H, W]` or `[N, D]`; else as for
+/// [`LowerError::NoOutput`] if an output does not exist, or is not `[N, C, H, W]` or `[N, D]`; otherwise as for
 /// [`to_nae`].
 pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Vec<TensorId>), LowerError> {
     let graph = &model.graph;
@@ -129,25 +131,25 @@ pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Ve
     }
 }
 
-/// The outputs of a graph with their shapes, for messages; of many, the first.
+/// The outputs of a graph with their shapes, for messages; only the first if there are many.
 pub fn described(graph: &OnnxGraph) -> String {
     let shape = |value: ValueId| crate::builder::display_shape(&graph.values[value].shape);
     let outputs = graph.outputs.iter().take(8).map(|(name, v)| format!("`{}` {}", excerpt(name), shape(*v)));
     outputs.collect::<Vec<_>>().join(", ")
 }
 
-/// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
-/// one of the image's shape; of a model of features, of theirs.
+/// The name of the output that is the reconstruction: the one called `reconstruction`, or the only one with the image's
+/// shape (in a model of features, with the features' shape).
 ///
 /// # Errors
-/// [`LowerError::NoReconstruction`].
+/// [`LowerError::NoReconstruction`] if there is no such output.
 pub fn reconstruction(graph: &OnnxGraph) -> Result<&str, LowerError> {
     let value = find_reconstruction(graph)?;
     let named = |name: &str| graph.output(name) == Some(value);
     if named(autoencoder::RECONSTRUCTION) {
         return Ok(autoencoder::RECONSTRUCTION);
     }
-    // It came from the outputs, so one of them has it.
+    // The value came from the outputs, so that one of them has it.
     Ok(graph.outputs.iter().find(|(name, _)| named(name)).map_or(autoencoder::RECONSTRUCTION, |(name, _)| name))
 }
 
@@ -172,7 +174,7 @@ fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
     })
 }
 
-/// Which values a value depends on, itself included.
+/// Which values a value depends on, including itself.
 fn ancestors(graph: &OnnxGraph, value: ValueId) -> Vec<bool> {
     let mut needed = vec![false; graph.values.len()];
     needed[value] = true;
@@ -184,7 +186,7 @@ fn ancestors(graph: &OnnxGraph, value: ValueId) -> Vec<bool> {
     needed
 }
 
-/// Brings metadata into the graph, after checking it against the graph.
+/// Adds metadata to the graph after checking them against it.
 fn apply(lowered: &mut Graph, metadata: ModelMetadata) -> Result<(), LowerError> {
     if metadata.contract.input != lowered.input() {
         return Err(LowerError::Mismatch {
@@ -207,41 +209,40 @@ fn apply(lowered: &mut Graph, metadata: ModelMetadata) -> Result<(), LowerError>
     Ok(())
 }
 
-/// Where a value of the graph is in the graph.
+/// The tensor of the lowered graph that contains a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     tensor: TensorId,
-    /// The elements are those of a batch of maps of this shape, flattened: ONNX has them channels
-    /// first, the tensor has them channels last. `None` where the two orders are the same, or the
-    /// value still is a batch of maps.
+    /// Set if the elements are those of flattened maps of this shape: ONNX has them channels first, the tensor has them
+    /// channels last. `None` if the two orders are the same, or the value is still a batch of maps.
     flattened: Option<Shape>,
 }
 
-/// A norm that has been computed and not yet been divided by.
+/// A computed norm by which nothing has been divided yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Norm {
-    /// The value it is of.
+    /// The value whose norm it is.
     of: ValueId,
-    /// The least it is taken to be.
+    /// The minimum to which the norm is clamped.
     least: f32,
-    /// Whether it is one of each place, not of the whole sample.
+    /// Whether there is a norm for each position, not one for the whole sample.
     places: bool,
 }
 
-/// The graph as far as it has been lowered.
+/// The state of the conversion.
 struct Lowering<'g> {
     graph: &'g OnnxGraph,
     lowered: Graph,
-    /// OnnxNode behind each layer.
+    /// The name of the ONNX node from which each layer was made.
     origins: Vec<String>,
     done: HashMap<ValueId, Place>,
-    /// Norms that something will be divided by.
+    /// Norms that will be divisors.
     norms: HashMap<ValueId, Norm>,
-    /// Values of groups of channels.
+    /// Intermediate values of group normalizations.
     grouped: HashMap<ValueId, Grouped>,
     /// How often each value is read, by nodes and as an output.
     uses: Vec<usize>,
-    /// Of the weights of the layers that write these tensors; see [`Scales::weights`].
+    /// The scales of the weights of the layers that compute these tensors; see [`Scales::weights`].
     weight_scales: BTreeMap<TensorId, Vec<f32>>,
 }
 
@@ -263,7 +264,7 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// Whether the node that makes a value has been lowered.
+    /// Whether the node that computes a value has been lowered.
     fn knows(&self, value: ValueId) -> bool {
         self.done.contains_key(&value) || self.norms.contains_key(&value) || self.grouped.contains_key(&value)
     }
@@ -276,7 +277,7 @@ impl<'g> Lowering<'g> {
         LowerError::Write { node: Some(excerpt(&node.name)), error }
     }
 
-    /// Where a node's first operand is.
+    /// The place of the operand of a node at `index`.
     fn operand(&self, node: &OnnxNode, index: usize) -> Result<Place, LowerError> {
         let value = node.inputs.get(index).copied();
         match value.and_then(|v| self.done.get(&v)) {
@@ -288,7 +289,7 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    /// Shape of channels, height and width of a node's result.
+    /// The channels, height and width of a node's result.
     fn output_shape(&self, node: &OnnxNode) -> Result<Shape, LowerError> {
         self.graph
             .sample_shape(node.output)
@@ -306,7 +307,7 @@ impl<'g> Lowering<'g> {
         Place { tensor, flattened: None }
     }
 
-    /// The tensor of an output whose elements are in the order that it says.
+    /// The tensor of an output, whose elements must be in the order of the output's shape.
     fn feature(&self, name: &str, value: ValueId) -> Result<TensorId, LowerError> {
         match self.done.get(&value) {
             Some(Place { tensor, flattened: None }) if *tensor > 0 => Ok(*tensor),

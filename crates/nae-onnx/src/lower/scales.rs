@@ -1,5 +1,5 @@
-//! The scales that a QDQ-quantised model comes with: of which tensors and weights of the graph they are. What is made
-//! of them is in [`nae_graph::quantize`].
+//! The scales of a QDQ-quantized model, assigned to tensors and weights of the graph. [`nae_graph::quantize`] uses
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::check::graph::{Dim, OnnxNode, Stored};
 impl Lowering<'_> {
     pub(super) fn scales(&self) -> Scales {
         let mut tensors = BTreeMap::new();
-        // Reshaped, a value is in the same tensor under another name: the first has its say.
+        // After a reshape, a value is in the same tensor under another name; the scale of the first one is used.
         let mut places: Vec<_> = self.done.iter().collect();
         places.sort_unstable_by_key(|(value, _)| **value);
         for (&value, place) in places {
@@ -24,8 +24,8 @@ impl Lowering<'_> {
         Scales { tensors, weights: self.weight_scales.clone() }
     }
 
-    /// Keeps the scales of a node's weights for the layer at `place`, where they are one for all or differ along the
-    /// axis of its outputs. The layer's weights are the node's times `factor`.
+    /// Stores the scales of a node's weights for the layer at `place`, if there is one for all or they differ along
+    /// the axis of the outputs. The layer's weights are the node's times `factor`.
     pub(super) fn keep_scales(&mut self, node: &OnnxNode, outputs: usize, factor: f32, place: Place) {
         let Some(weights) = node.inputs.get(1).map(|&value| &self.graph.values[value]) else { return };
         let (Some(Stored::Weights { scales, axis }), Some(&Dim::Fixed(count))) =
@@ -41,7 +41,7 @@ impl Lowering<'_> {
         self.weight_scales.insert(place.tensor, scales);
     }
 
-    /// As [`Dense::before_reshape_chw`] has it with the outputs themselves.
+    /// Reorders scales as [`Dense::before_reshape_chw`] reorders the outputs.
     pub(super) fn reorder_scales(&mut self, tensor: TensorId, output: Shape) -> Result<(), GraphError> {
         if let Some(scales) = self.weight_scales.get_mut(&tensor) {
             *scales = Dense::from_out_in(scales, [scales.len(), 1], None)?.before_reshape_chw(output)?.weights;

@@ -1,25 +1,25 @@
-//! Columns of a table: how a row of cells becomes the network's input.
+//! Columns of a table: the conversion of a row of cells to the network's input.
 //!
-//! An input is a column's number, or 1 or 0 for whether its cell has a certain text, or for whether there is anything in
-//! it. It is centred and divided by its scale; beyond the knee, where there is one, it grows like a logarithm, so that one
-//! reading far out does not make all others look alike. The span, so many scales to both sides of the centre, then becomes
-//! the range from 0 to 1 that networks for images have, too. What is beyond it stays beyond.
+//! An input is the number in a column's cell, or 1 or 0 for whether the cell contains a certain text, or for whether it
+//! is empty. It is centred and divided by its scale; beyond the knee, if there is one, it grows logarithmically, so
+//! that one extreme value does not make all others look alike. Then the range of `span` scales on both sides of the
+//! centre is mapped to 0 to 1, the range of image networks. Values beyond it stay outside.
 
 use serde::{Deserialize, Serialize};
 
-/// Values further out count as this, so that energies stay finite.
+/// The maximum absolute distance, so that energies stay finite.
 const FAR: f64 = 1000.0;
 
-/// What of a column's cell an input is.
+/// What is read from a column's cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// The number in it.
+    /// The number in the cell.
     #[default]
     Number,
-    /// 1 where the cell has this text, 0 where it has another one, a number or nothing: one of a category's values.
+    /// 1 if the cell contains this text, 0 if it contains another text, a number or nothing: one value of a category.
     Is(String),
-    /// 1 where there is nothing in it, 0 otherwise.
+    /// 1 if the cell is empty, 0 otherwise.
     Absent,
 }
 
@@ -30,26 +30,27 @@ impl Reading {
     }
 }
 
-/// One input, from a column.
+/// One input of the network, read from a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// The column's name in the header; `column 1` and so on where there is none.
+    /// The column's name in the header; `column 1` and so on if there is no header.
     pub name: String,
-    /// What is read of its cells.
+    /// What is read from its cells.
     #[serde(default, skip_serializing_if = "Reading::is_number")]
     pub reading: Reading,
-    /// What becomes 0.5: of numbers the training data's median, in files of earlier versions their mean.
+    /// The value that is mapped to 0.5: for numbers, the training data's median, or in files of earlier versions their
+    /// mean.
     #[serde(alias = "mean")]
     pub center: f64,
-    /// The unit of `knee` and `span`: of numbers the training data's interquartile range over that of the standard normal
-    /// distribution, in files of earlier versions their standard deviation.
+    /// The unit of `knee` and `span`: for numbers, the training data's interquartile range divided by that of the
+    /// standard normal distribution, or in files of earlier versions their standard deviation.
     #[serde(alias = "deviation")]
     pub scale: f64,
-    /// How many scales from the centre the growth like a logarithm begins; nowhere without it.
+    /// The distance from the centre, in scales, at which logarithmic growth begins; `None` for linear growth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<f64>,
-    /// Scales from the centre to 0 and to 1, after the knee.
+    /// The distance of 0 and of 1 from the centre, in scales, after the knee.
     pub span: f64,
 }
 
@@ -59,8 +60,8 @@ impl Column {
         Self { name: name.into(), reading: Reading::Number, center, scale, knee: None, span }
     }
 
-    /// How many scales `reading` is from the centre, beyond the knee by its logarithm. Odd and increasing, with a
-    /// continuous slope: d up to the knee k, then k·(1 + ln(d/k)).
+    /// The distance of `reading` from the centre in scales, logarithmic beyond the knee. It is odd and increasing, with
+    /// a continuous slope: d up to the knee k, then k·(1 + ln(d/k)).
     ///
     /// ```
     /// use nae_onnx::metadata::Column;
@@ -78,14 +79,14 @@ impl Column {
     }
 }
 
-/// What a reading that is not there becomes.
+/// The treatment of a missing value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// The row is refused.
     #[default]
     Refuse,
-    /// The column's centre. Columns that lack some in training have an input of their own that says so.
+    /// The column's centre is used. Columns with missing values in training have an additional input that marks them.
     #[serde(alias = "mean")]
     Fill,
 }
@@ -99,7 +100,7 @@ impl Missing {
         }
     }
 
-    /// What has this [name](Self::name); earlier versions wrote `mean` for `fill`.
+    /// The variant with this [name](Self::name); earlier versions wrote `mean` for `fill`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "refuse" => Some(Self::Refuse),
@@ -109,27 +110,27 @@ impl Missing {
     }
 }
 
-/// Columns that no network can have.
+/// Invalid columns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnsError {
-    /// There is none.
+    /// There are no columns.
     #[error("no column")]
     Empty,
     /// Two inputs are the same.
     #[error("two columns are called {0:?}")]
     Duplicate(String),
-    /// A centre is not finite, or a scale, knee or span not finite and positive.
+    /// A centre is not finite, or a scale, knee or span is not finite and positive.
     #[error("column {name:?}: expected a finite centre, a positive scale, knee and span, found {found}")]
     Numbers {
-        /// The column.
+        /// The name of the column.
         name: String,
-        /// Its numbers.
+        /// The numbers of the column.
         found: String,
     },
 }
 
-/// The inputs a network takes, in order.
+/// The inputs of a network, in order.
 ///
 /// ```
 /// use nae_onnx::metadata::{Column, Columns, Missing};
@@ -149,7 +150,7 @@ impl Columns {
     /// Checks the columns.
     ///
     /// # Errors
-    /// [`ColumnsError`] names the first that cannot be used.
+    /// [`ColumnsError`], with the first invalid column.
     pub fn new(columns: Vec<Column>, missing: Missing) -> Result<Self, ColumnsError> {
         if columns.is_empty() {
             return Err(ColumnsError::Empty);
@@ -174,13 +175,13 @@ impl Columns {
         &self.columns
     }
 
-    /// What a reading that is not there becomes.
+    /// The treatment of missing values.
     pub const fn missing(&self) -> Missing {
         self.missing
     }
 
-    /// The network's input for a `reading` of the column at `index`; `None` where the reading is not there and not
-    /// filled in, is NaN, or there is no such column.
+    /// The network's input for a `reading` of the column at `index`; `None` if the reading is missing and not filled
+    /// in, is NaN, or there is no such column.
     pub fn value(&self, index: usize, reading: Option<f64>) -> Option<f32> {
         let column = self.columns.get(index)?;
         let distance = match (reading, self.missing) {

@@ -1,45 +1,45 @@
-//! What a model file says about itself beside its graph: typed, versioned, as text in ONNX
-//! `metadata_props`. Together with the graph it is all that running the model takes.
+//! The metadata of a model file: typed, versioned, stored as text in ONNX `metadata_props`. Together with the graph, it
+//! is all that is needed to run the model.
 //!
 //! | key | value |
 //! |---|---|
 //! | `nae.format_version` | `1` |
-//! | `nae.energy` | `squared-l2`, `l1` or `ssim`: how image and reconstruction make an energy |
+//! | `nae.energy` | `squared-l2`, `l1` or `ssim`: the energy of an image and its reconstruction |
 //! | `nae.temperature` | T of p(x) ∝ exp(−E(x)/T), positive |
 //! | `nae.latent.geometry` | `sphere` (unit length) or `euclidean` |
-//! | `nae.latent.dimension` | elements of the latent vector |
-//! | `nae.preprocessing.width`, `.height`, `.channels` | size of the image the network takes |
-//! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
+//! | `nae.latent.dimension` | number of elements of the latent vector |
+//! | `nae.preprocessing.width`, `.height`, `.channels` | size of the network's input image |
+//! | `nae.preprocessing.low`, `.high` | the values of black (0) and of white (255 or 1.0); linear in between |
 //! | `nae.preprocessing.resize` | filter for images of another size, a [name](nae_core::model::ResizeFilter::name) |
-//! | `nae.preprocessing.crop` | side of the square in the middle that is taken first, in pixels; all of the image without it |
-//! | `nae.preprocessing.fit` | `stretch`, as without it, `crop` or `pad`: see [`Fit`] |
-//! | `nae.preprocessing.invert` | `true` or, as without it, `false`: whether black and white are exchanged before the range |
-//! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
+//! | `nae.preprocessing.crop` | side in pixels of the square that is cut from the middle first; the whole image if absent |
+//! | `nae.preprocessing.fit` | `stretch`, the default, `crop` or `pad`: see [`Fit`] |
+//! | `nae.preprocessing.invert` | `true` or, the default, `false`: whether black and white are exchanged before the range is applied |
+//! | `nae.table.columns` | for a model of tables: the columns' names, a JSON array, in the order of the input |
 //! | `nae.table.mean`, `.deviation`, `.span` | their centres, scales and spans, separated by spaces: see [`Column`] |
-//! | `nae.table.knee` | their knees, 0 for a column without; without it no column has one |
-//! | `nae.table.readings` | what is read of their cells, a JSON array of [`Reading`]s; without it all are numbers |
-//! | `nae.table.missing` | `refuse` or `fill`: what a reading that is not there becomes |
-//! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`RowWindow`] |
-//! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
-//! | `nae.features.components`, `.rows`, `.columns` | of a model of features: numbers of a place, and the grid of places: see [`Features`] |
-//! | `nae.features.top_k` | how many of the places' largest energies make an image's score |
+//! | `nae.table.knee` | their knees, 0 for a column without one; if absent, no column has one |
+//! | `nae.table.readings` | what is read from their cells, a JSON array of [`Reading`]s; if absent, all are numbers |
+//! | `nae.table.missing` | `refuse` or `fill`: the treatment of missing values |
+//! | `nae.table.window`, `nae.table.window_stride` | for a model of time series: the rows per sample, and from one sample to the next: see [`RowWindow`] |
+//! | `nae.tiles.stride`, `nae.tiles.top_k` | for a model of tiles of larger images: see [`Tiles`] |
+//! | `nae.features.components`, `.rows`, `.columns` | for a model of features: the numbers per position, and the grid of positions: see [`Features`] |
+//! | `nae.features.top_k` | the number of the positions' largest energies whose mean is an image's score |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`table`](nae_core::calibration::Calibration::table) |
-//! | `nae.calibration.spacing` | `tail` where the table of more than 256 energies is denser at its end (`Spacing::Tail`); else absent |
+//! | `nae.calibration.spacing` | `tail` if the table of more than 256 energies is denser at its end (`Spacing::Tail`); else absent |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
-//! | `nae.calibration.threshold` | the threshold that follows; an energy above it is an anomaly |
+//! | `nae.calibration.threshold` | the threshold for this rate; an energy above it is an anomaly |
 //! | `nae.architecture` | name of the network |
-//! | `nae.method` | how it was trained |
-//! | `nae.data.description`, `nae.data.sha256` | what it was trained on |
-//! | `nae.seed` | seed of the run |
+//! | `nae.method` | the training method |
+//! | `nae.data.description`, `nae.data.sha256` | the training data |
+//! | `nae.seed` | the seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all, and so do the table's, the latent's, the window's, the
-//! tiles' and the features'; those said to be without may be; every other key is required. Numbers are decimal, with as many digits as it
-//! takes to read back the same float. Keys under
-//! `nae.` that are not in the table are skipped.
+//! The calibration's four keys must all be present or all be absent, and so must those of the table, of the latent, of
+//! the window, of the tiles and of the features; keys for which the table gives a default or a meaning if absent are
+//! optional; every other key is required. Numbers are decimal, with as many digits as needed to read back the same
+//! float. Other keys under `nae.` are ignored.
 //!
-//! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
+//! Files and graphs are handled elsewhere; see [`file`](mod@crate::file) and [`check`](crate::check).
 
 mod columns;
 mod parts;
@@ -56,10 +56,10 @@ pub use transforms::{Fit, Transforms};
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};
 
-/// Version of the keys and their meaning.
+/// The version of the keys and their meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// All that a model file says about itself. See the [module](self) for its form in the file.
+/// The metadata of a model file. See the [module](self) for its form in the file.
 ///
 /// ```
 /// use nae_core::{Shape, calibration::Calibration, contract::Contract};
@@ -74,35 +74,36 @@ pub const FORMAT_VERSION: u32 = 1;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelMetadata {
-    /// The image the network takes (channels: 1 grey, 3 RGB, any number for what is no image file), its energy, and what
-    /// normal energies are like. Without a calibration the model gives energies, but neither p-values nor verdicts.
+    /// The input of the network (1 channel for grey, 3 for RGB, any number for data other than image files), its
+    /// energy, and the distribution of normal energies. Without a calibration, the model gives energies, but neither
+    /// p-values nor verdicts.
     pub contract: Contract,
-    /// Where the latent vectors live; `None` for a network of other origin, which does not say.
+    /// The latent space; `None` for a network of other origin, which does not declare it.
     pub latent: Option<Latent>,
-    /// What is done to an image before it has the input's size.
+    /// The transforms of an image before it has the input's size.
     pub transforms: Transforms,
-    /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
+    /// The conversion of a table's row to the network's input, which has one value per column; `None` for images.
     pub columns: Option<Columns>,
-    /// How many rows make a sample, where it is more than one: the input then has one value a row and column.
+    /// The number of rows per sample, if it is more than one: the input then has one value per row and column.
     pub window: Option<RowWindow>,
-    /// How an image larger than the input is cut; `None` where it is resized.
+    /// How an image larger than the input is cut into tiles; `None` if it is resized.
     pub tiles: Option<Tiles>,
-    /// What is reconstructed of an image in place of its pixels; `None` where it is the pixels.
+    /// The features that are reconstructed instead of an image's pixels; `None` if the pixels are.
     pub features: Option<Features>,
-    /// Where the model comes from. Nothing depends on it.
+    /// The origin of the model, which has no effect on scores.
     pub provenance: Provenance,
 }
 
-/// Where the latent vectors live.
+/// The latent space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Latent {
-    /// Sphere or plane.
+    /// The geometry of the latent vectors.
     pub geometry: Geometry,
-    /// Elements of a latent vector.
+    /// The number of elements of a latent vector.
     pub dimension: usize,
 }
 
-/// Geometry of the latent space.
+/// The geometry of the latent space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Geometry {
     /// Vectors of unit length.
@@ -126,46 +127,46 @@ impl Geometry {
     }
 }
 
-/// Where a model comes from.
+/// The origin of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// Name of the network.
+    /// The name of the network.
     pub architecture: String,
-    /// How it was trained.
+    /// The training method.
     pub method: String,
-    /// What it was trained on, for people.
+    /// A description of the training data, for users.
     pub data_description: String,
-    /// SHA-256 of the data, in hexadecimal.
+    /// The SHA-256 of the data, in hexadecimal.
     pub data_sha256: String,
-    /// Seed of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// Version of the program that wrote the file.
+    /// The version of the program that wrote the file.
     pub crate_version: String,
 }
 
-/// What is wrong with a model's metadata.
+/// An error in a model's metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadataError {
-    /// A key is not there.
+    /// A key is missing.
     #[error("metadata `{key}` is missing, expected {expected}")]
     Missing {
         /// The key.
         key: &'static str,
-        /// What its value must be.
+        /// The value that it must have.
         expected: &'static str,
     },
-    /// A value is not what its key asks for.
+    /// A key has an invalid value.
     #[error("metadata `{key}` must be {expected}, found {found}")]
     Invalid {
         /// The key.
         key: &'static str,
-        /// What its value must be.
+        /// The value that it must have.
         expected: String,
-        /// The value, shortened.
+        /// The value found, shortened.
         found: String,
     },
-    /// A key comes twice.
+    /// A key is repeated.
     #[error("metadata `{key}` comes twice")]
     Duplicate {
         /// The key, shortened.
@@ -174,7 +175,7 @@ pub enum MetadataError {
 }
 
 impl ModelMetadata {
-    /// Of a network with this contract that says nothing else: images as they are, of unknown origin.
+    /// Metadata with this contract and defaults: images without transforms, and unknown provenance.
     pub fn new(contract: Contract) -> Self {
         Self {
             contract,
@@ -188,16 +189,16 @@ impl ModelMetadata {
         }
     }
 
-    /// Keys and values, in the order of the [module](self)'s table.
+    /// The keys and values, in the order of the [module](self)'s table.
     pub fn to_entries(&self) -> Vec<(String, String)> {
         text::write(self)
     }
 
-    /// Reads keys and values in any order; keys outside `nae.` are skipped. `None` where there is
-    /// no key under `nae.` at all: a model of other origin.
+    /// Parses keys and values in any order; keys outside `nae.` are ignored. `None` if there is no key under `nae.` at
+    /// all, which means a model of other origin.
     ///
     /// # Errors
-    /// [`MetadataError`] names the key, what was expected, and what was found.
+    /// [`MetadataError`], with the key, what was expected, and what was found.
     pub fn from_entries<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, MetadataError> {
@@ -219,24 +220,24 @@ impl ModelMetadata {
         }
     }
 
-    /// The bytes of a model with the metadata in place of what it had under `nae.`. Where it had nothing, all
-    /// else stays as it is, byte for byte.
+    /// Returns the bytes of a model in which this metadata replaces its keys under `nae.`. If it had none, all other
+    /// bytes are unchanged.
     ///
     /// # Errors
-    /// If the bytes are not a model.
+    /// If the bytes are not an ONNX model.
     pub fn attach(&self, bytes: &[u8]) -> Result<Vec<u8>, prost::DecodeError> {
         let mut model = ModelProto::decode(bytes)?;
         if model.metadata_props.iter().any(|e| e.key().starts_with(text::PREFIX)) {
             self.replace_in(&mut model);
             return Ok(model.encode_to_vec());
         }
-        // Messages one after the other are one message with the fields of both.
+        // Concatenated protobuf messages are one message with the fields of both.
         let mut more = ModelProto::default();
         self.replace_in(&mut more);
         Ok([bytes, &more.encode_to_vec()].concat())
     }
 
-    /// Writes the metadata into a model, in place of what it had under `nae.`.
+    /// Writes the metadata into a model, and replaces its keys under `nae.`.
     pub fn replace_in(&self, model: &mut ModelProto) {
         model.metadata_props.retain(|e| !e.key().starts_with(text::PREFIX));
         model.metadata_props.extend(

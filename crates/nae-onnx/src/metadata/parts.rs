@@ -1,46 +1,47 @@
-//! What is larger than the network's input, and how it is cut into parts: an image into tiles, a time series into
-//! windows. How parts become scores is `nae-infer`'s.
+//! Division of samples larger than the network's input: of an image into tiles, of a time series into windows.
+//! `nae-infer` combines the parts' energies to scores.
 
 use serde::{Deserialize, Serialize};
 
 /// An image of any size, cut into tiles of the size of the network's input.
 ///
-/// Along either side tiles begin at 0, `stride`, 2·`stride` and so on, and one more ends with the image where these
-/// leave something over. The image's score is the mean of the `top_k` largest energies of its tiles; of all where there
-/// are fewer. Calibration is over scores of images.
+/// Along either axis, tiles begin at 0, `stride`, 2·`stride` and so on; if these do not cover the image, one more tile
+/// ends at the image's edge. The image's score is the mean of the `top_k` largest energies of its tiles, or of all if
+/// there are fewer. Calibration uses the scores of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tiles {
-    /// Pixels from one tile to the next; at most a tile's side, so that no pixel is left out.
+    /// The distance between tiles in pixels; at most a tile's side, so that every pixel is covered.
     pub stride: usize,
-    /// How many of the largest energies are averaged; 1 for the largest alone.
+    /// The number of largest energies that are averaged; 1 for the maximum.
     pub top_k: usize,
 }
 
-/// A model of features: it reconstructs what a frozen network says of each place of an image, K numbers, not the image.
+/// A model of features: it does not reconstruct the image, but K features that a frozen network computes at each
+/// position.
 ///
-/// Its graph gives `features` and `reconstruction`, `[N, K, rows, columns]` both; the energy of a place is that of its K
-/// numbers, and the image's score the mean of the `top_k` largest; of all where there are fewer. Calibration is over
-/// scores of images.
+/// Its graph has the outputs `features` and `reconstruction`, both `[N, K, rows, columns]`; the energy of a position is
+/// that of its K numbers, and the image's score is the mean of the `top_k` largest, or of all if there are fewer.
+/// Calibration uses the scores of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Features {
-    /// K.
+    /// K, the number of features at each position.
     pub components: usize,
-    /// Rows of places.
+    /// The number of rows of positions.
     pub rows: usize,
-    /// Columns of places.
+    /// The number of columns of positions.
     pub columns: usize,
-    /// How many of the largest energies are averaged; 1 for the largest alone.
+    /// The number of largest energies that are averaged; 1 for the maximum.
     pub top_k: usize,
 }
 
-/// Rows of a table that follow one another and make one sample together.
+/// Successive rows of a table that form one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowWindow {
-    /// Rows of a sample. The network's input has row after row, and in a row the columns.
+    /// The number of rows of a sample. The network's input contains row after row, and in each row the columns.
     pub rows: usize,
-    /// Rows from the beginning of one window to that of the next.
+    /// The number of rows from the beginning of one window to that of the next.
     pub stride: usize,
 }

@@ -1,4 +1,4 @@
-//! Metadata as keys and text, both ways.
+//! The conversion of metadata to and from keys and text.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -18,8 +18,8 @@ use super::{
 
 pub(super) const PREFIX: &str = "nae.";
 
-/// Longest side of an image and largest latent dimension read: what a hostile file can make a
-/// reader allocate is bounded here, long before a network of that size would be.
+/// The maximum side of an image and the maximum latent dimension: this limits how much memory a
+/// hostile file can make a reader allocate, long before a network of that size would.
 const MAX_EXTENT: usize = 1 << 16;
 
 mod key {
@@ -90,7 +90,8 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::HIGH, format!("{:?}", contract.preprocessing.high())),
         (key::RESIZE, contract.preprocessing.filter().name().to_owned()),
     ]);
-    // What changes nothing is left out: files from before there were transforms stay what they were.
+    // Defaults are omitted, so that files without transforms are the same as before transforms
+    // existed.
     let Transforms { crop, fit, invert } = m.transforms;
     entries.extend(crop.map(|side| (key::CROP, side.to_string())));
     entries.extend((fit != Fit::default()).then(|| (key::FIT, fit.name().to_owned())));
@@ -165,7 +166,8 @@ pub(super) fn read<'a>(
         return Ok(None);
     }
     let entries = Entries(map);
-    // First, so that a file of a later format is called that, not a file full of mistakes.
+    // Checked first, so that a file of a later format is reported as such, not as a file with many
+    // errors.
     let version: u32 = entries.parse(key::FORMAT_VERSION, "1")?;
     if version != FORMAT_VERSION {
         let expected = "1, the format this program knows; a newer release may know this one";
@@ -236,7 +238,7 @@ fn window(entries: &Entries<'_>) -> Result<Option<RowWindow>, MetadataError> {
     if entries.none_of(&[key::WINDOW, key::WINDOW_STRIDE]) {
         return Ok(None);
     }
-    // Columns are asked for where they are read.
+    // The columns are checked where they are read.
     entries.text(key::COLUMNS, "the columns of the rows in a window")?;
     Ok(Some(RowWindow { rows: entries.extent(key::WINDOW)?, stride: entries.extent(key::WINDOW_STRIDE)? }))
 }
@@ -288,7 +290,7 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Re
     if entries.none_of(&keys) {
         return Ok(None);
     }
-    // Extents are bounded each; their product is what the input has.
+    // Each extent is limited; their product must be the length of the input.
     let length = [input.channels, input.height, input.width].iter().try_fold(1usize, |n, &side| n.checked_mul(side));
     let rows = window.map_or(1, |window| window.rows);
     let expected = match rows {
@@ -313,7 +315,7 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Re
     };
     let (centers, scales, spans) = (numbers(key::CENTER)?, numbers(key::SCALE)?, numbers(key::SPAN)?);
     let missing = entries.named(key::MISSING, "refuse or fill", Missing::from_name)?;
-    // A file of an earlier version, or of a table that has neither, lacks these.
+    // Files of earlier versions, and tables without these properties, lack the keys.
     let knees = if entries.none_of(&[key::KNEE]) { vec![0.0; names.len()] } else { numbers(key::KNEE)? };
     if let Some(knee) = knees.iter().find(|knee| !(knee.is_finite() && **knee >= 0.0)) {
         return Err(invalid(key::KNEE, "finite numbers, at least 0", &knee.to_string()));
@@ -342,7 +344,7 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Re
     })
 }
 
-/// The contract with the calibration that the entries have, if they have one.
+/// The contract with the calibration in the entries, if there is one.
 fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, MetadataError> {
     let keys = [key::COUNT, key::TABLE, key::SPACING, key::RATE, key::THRESHOLD];
     if entries.none_of(&keys) {
@@ -354,7 +356,7 @@ fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, Met
     }
     let text = entries.text(key::TABLE, "energies separated by spaces")?;
     let length = count.min(TABLE_LEN);
-    // One more than allowed is enough to know that there are too many.
+    // One more than allowed is enough to detect that there are too many.
     let mut table = Vec::with_capacity(length);
     for (i, field) in text.split_ascii_whitespace().take(length + 1).enumerate() {
         let energy = field.parse().ok().filter(|e: &f32| e.is_finite());

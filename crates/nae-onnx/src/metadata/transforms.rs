@@ -1,17 +1,17 @@
-//! What is done to an image before it has the size of the network's input.
+//! The transforms of an image before it has the size of the network's input.
 
 use serde::{Deserialize, Serialize};
 
-/// Steps between a decoded image and the network's input, in this order: the middle is cut out, the rest brought to
-/// size, black and white exchanged. Grey or RGB is the input's number of channels.
+/// The steps from a decoded image to the network's input, in this order: the middle is cut out, the result is resized,
+/// black and white are exchanged. Conversion to grey or RGB follows from the input's number of channels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transforms {
-    /// Side of the square in the middle that is taken, in pixels; an image's own side where that is smaller. All of the
-    /// image where this is not given.
+    /// The side in pixels of the square that is cut from the middle; smaller images keep their own side. `None` for the
+    /// whole image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crop: Option<usize>,
-    /// How another size becomes that of the input.
+    /// How an image of another size is fitted to the input.
     #[serde(skip_serializing_if = "is_default")]
     pub fit: Fit,
     /// Whether black and white are exchanged.
@@ -19,16 +19,16 @@ pub struct Transforms {
     pub invert: bool,
 }
 
-/// How an image of another size becomes one of the input's.
+/// How an image of another size is fitted to the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// Resized, whatever the proportions.
+    /// Resizes without keeping the proportions.
     #[default]
     Stretch,
-    /// The largest part in the middle that has the input's proportions, resized.
+    /// Resizes the largest part in the middle that has the input's proportions.
     Crop,
-    /// Resized to lie within the input if it is larger, proportions kept; put in the middle of zeros.
+    /// Reduces a larger image, with its proportions, until it lies within the input; then centres the image on zeros.
     Pad,
 }
 
@@ -42,7 +42,7 @@ impl Fit {
         }
     }
 
-    /// The one with this [name](Self::name).
+    /// The variant with this [name](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Stretch, Self::Crop, Self::Pad].into_iter().find(|fit| fit.name() == name)
     }

@@ -1,46 +1,46 @@
-//! Why a TFLite file cannot become a `.nae` file.
+//! The reasons why a TFLite file cannot be converted to a `.nae` file.
 
 use nae_graph::GraphError;
 
 use super::schema::Tensor;
 
-/// Why a TFLite file cannot become a `.nae` file.
+/// The reason why a TFLite file cannot be converted to a `.nae` file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TfliteError {
-    /// The file is damaged, or no TFLite file.
+    /// The file is damaged, or not a TFLite file.
     #[error("not a readable .tflite file: {what} lies outside it or is malformed (it has {len} bytes)")]
     Malformed {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
-        /// Length of the file.
+        /// The length of the file, in bytes.
         len: usize,
     },
     /// The model as a whole is not a chain from one input to one output.
     #[error("the model is not an autoencoder that can be taken: {reason}")]
     Chain {
-        /// What is in the way.
+        /// A description of the problem.
         reason: String,
     },
-    /// An operator, or a form of it, that is not taken.
+    /// An operator is not supported, or not in this form.
     #[error("operator {index} ({operator}): {reason}")]
     Operator {
-        /// Which, from 0.
+        /// The index of the operator, from 0.
         index: usize,
-        /// Its name, or number.
+        /// Its name or number.
         operator: String,
-        /// What is not taken.
+        /// A description of what is not supported.
         reason: String,
     },
-    /// A tensor that is not taken.
+    /// A tensor is not supported.
     #[error("tensor `{name}`: {reason}")]
     Tensor {
         /// Its name.
         name: String,
-        /// What is not taken.
+        /// A description of what is not supported.
         reason: String,
     },
-    /// The writer of the format refuses the graph.
+    /// The writer of the `.nae` format refuses the graph.
     #[error(transparent)]
     Write(GraphError),
 }

@@ -1,9 +1,9 @@
-//! FlatBuffers, read with every offset checked: tables, vectors and numbers.
+//! Reads FlatBuffers with checked offsets: tables, vectors and numbers.
 //!
-//! Written here because what is needed is small and files are hostile: the crate `flatbuffers` reads
-//! tables through unsafe code that trusts a verifier of generated code, of which TFLite's schema
-//! makes tens of thousands of lines; this workspace has no unsafe code on hosts. The format:
-//! <https://flatbuffers.dev/internals/>.
+//! This is a separate implementation because the required part is small and files may be hostile:
+//! the crate `flatbuffers` reads tables through unsafe code that relies on a verifier in generated
+//! code, which for TFLite's schema has tens of thousands of lines; this workspace has no unsafe code
+//! on hosts. The format: <https://flatbuffers.dev/internals/>.
 
 use super::error::TfliteError;
 
@@ -13,16 +13,16 @@ pub(super) struct Buffer<'a> {
     bytes: &'a [u8],
 }
 
-/// A table in it.
+/// A table in a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table<'a> {
     buffer: Buffer<'a>,
     at: usize,
-    /// Offsets of its fields, two bytes each.
+    /// The offsets of its fields, two bytes each.
     fields: &'a [u8],
 }
 
-/// A vector of elements of one size.
+/// A vector of elements of the same size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Vector<'a> {
     buffer: Buffer<'a>,
@@ -35,7 +35,7 @@ impl<'a> Buffer<'a> {
         Self { bytes }
     }
 
-    /// What cannot be read, as an error.
+    /// The error for a part that cannot be read.
     pub(super) fn malformed(self, what: &'static str) -> TfliteError {
         TfliteError::Malformed { what, len: self.bytes.len() }
     }
@@ -48,7 +48,7 @@ impl<'a> Buffer<'a> {
         self.array(at).map(|bytes| u32::from_le_bytes(bytes) as usize)
     }
 
-    /// Where the offset stored at `at` leads.
+    /// The target of the offset stored at `at`.
     fn follow(self, at: usize) -> Option<usize> {
         at.checked_add(self.u32(at)?)
     }
@@ -74,13 +74,13 @@ impl<'a> Buffer<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Where field `index` is; `None` where the table does not have it.
+    /// The position of field `index`; `None` if the table does not have it.
     fn field(self, index: usize) -> Option<usize> {
         let offset = u16::from_le_bytes(*self.fields.get(2 * index..)?.first_chunk()?);
         if offset == 0 { None } else { self.at.checked_add(offset.into()) }
     }
 
-    /// A number field of `N` bytes: `default` where the table does not have it.
+    /// A number field of `N` bytes, or `default` if the table does not have it.
     pub(super) fn number<const N: usize>(self, index: usize, default: [u8; N]) -> Option<[u8; N]> {
         match self.field(index) {
             None => Some(default),
@@ -88,7 +88,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A table field; the outer `None` where it is damaged.
+    /// A table field; the outer `None` if it is damaged.
     pub(super) fn table(self, index: usize) -> Option<Option<Table<'a>>> {
         match self.field(index) {
             None => Some(None),
@@ -96,7 +96,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A vector field of elements of `size` bytes; empty where the table does not have it.
+    /// A vector field of elements of `size` bytes; empty if the table does not have it.
     pub(super) fn vector(self, index: usize, size: usize) -> Option<Vector<'a>> {
         match self.field(index) {
             None => Some(Vector { buffer: self.buffer, at: 0, bytes: &[] }),
@@ -115,7 +115,7 @@ impl<'a> Vector<'a> {
         self.bytes.as_chunks().0
     }
 
-    /// Number of tables in a vector of them.
+    /// The number of tables in a vector of tables.
     pub(super) fn tables(self) -> usize {
         self.bytes.len() / 4
     }

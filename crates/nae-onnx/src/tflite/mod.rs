@@ -1,15 +1,16 @@
-//! TFLite to the layer list of `nae-core`: dense networks quantised to int8, such as the anomaly
-//! detector of MLPerf Tiny, with their own scales, so that the engine gives what TFLite's
-//! reference kernels give, bit for bit.
+//! Converts TFLite to the layer list of `nae-core`: dense networks quantized to int8, such as the
+//! anomaly detector of MLPerf Tiny. Their scales are kept, so that the engine gives the results of
+//! TFLite's reference kernels, bit for bit.
 //!
-//! Taken: one subgraph, a chain from one input to one output of the same number of values, made of
-//! `FULLY_CONNECTED` (int8 weights, per tensor or per channel; no fused activation, ReLU, ReLU6 or
-//! ReLU between −1 and 1), `RESHAPE`, and `QUANTIZE` or `DEQUANTIZE` between f32 and int8. **Not
-//! taken**: convolutions, other operators, float weights, several inputs or outputs.
+//! Supported are models with one subgraph, which is a chain from one input to one output with the
+//! same number of values. It may contain `FULLY_CONNECTED` (int8 weights, per tensor or per
+//! channel; no fused activation, ReLU, ReLU6 or ReLU between −1 and 1), `RESHAPE`, and `QUANTIZE`
+//! or `DEQUANTIZE` between f32 and int8. **Not supported**: convolutions, other operators, float
+//! weights, several inputs or outputs.
 //!
-//! A file without metadata of ours has squared L2 energy, temperature 1 and no calibration.
+//! A file without this project's metadata has squared L2 energy, temperature 1 and no calibration.
 //!
-//! `flatbuffer` reads the container, `schema` the tables of TFLite in it.
+//! `flatbuffer` reads the container, `schema` TFLite's tables in it.
 
 mod error;
 mod flatbuffer;
@@ -23,15 +24,15 @@ use nae_graph::{Dense, Graph, GraphError, Int8Layer, Int8Operation, Op, emit};
 pub use error::TfliteError;
 use schema::{File, FusedActivation, Operator, Tensor, TensorType};
 
-/// The `.nae` file of a `.tflite` file's bytes.
+/// Converts the bytes of a `.tflite` file to those of a `.nae` file.
 ///
 /// # Errors
-/// [`TfliteError`] names the operator or tensor that is in the way.
+/// [`TfliteError`], with the operator or tensor that prevents the conversion.
 pub fn to_nae(tflite: &[u8]) -> Result<Vec<u8>, TfliteError> {
     emit(&lower(tflite)?).map_err(TfliteError::Write)
 }
 
-/// Whether the bytes start as a TFLite file does.
+/// Whether the bytes begin like a TFLite file.
 pub fn is_tflite(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(b"TFL3")
 }
@@ -71,14 +72,14 @@ pub fn lower(tflite: &[u8]) -> Result<Graph, TfliteError> {
     }
 }
 
-/// The graph as far as it has been read.
+/// The state of the conversion.
 struct Chain<'f> {
     graph: Graph,
     /// The tensor that the next operator must read.
     tensor: usize,
     file: &'f File<'f>,
-    /// Bytes of the file that are no weights so far: operators that share weights could ask for
-    /// any amount of memory.
+    /// The number of bytes of the file that are not yet used as weights: operators that share
+    /// weights could otherwise request any amount of memory.
     unused: usize,
 }
 
@@ -97,7 +98,7 @@ impl Chain<'_> {
                 let layer = self.dense(operator, &from, &to, &refuse)?;
                 self.graph.push(layer);
             }
-            // A batch of vectors under another shape is the same vector.
+            // A batch of vectors with another shape is the same vector.
             schema::RESHAPE => {
                 if values(&from)? != values(&to)? {
                     return Err(refuse("it changes the number of values".to_owned()));
@@ -178,8 +179,8 @@ impl Chain<'_> {
     }
 }
 
-/// What sums are multiplied by, as TFLite computes it: for one scale the product of the scales in
-/// single precision, for one a channel in double precision.
+/// The factors of the sums, computed as in TFLite: for one scale, the product of the scales in
+/// single precision; for one scale per channel, in double precision.
 fn factors(input: f32, weights: &[f32], output: f32) -> Vec<f64> {
     match weights {
         [scale] => vec![f64::from(input * scale) / f64::from(output)],
@@ -187,7 +188,7 @@ fn factors(input: f32, weights: &[f32], output: f32) -> Vec<f64> {
     }
 }
 
-/// Least and greatest value under a fused activation.
+/// The minimum and the maximum value with a fused activation.
 fn clamp(activation: FusedActivation, output: Quantization) -> Option<[i8; 2]> {
     let [least, greatest] = [i8::MIN, i8::MAX];
     Some(match activation {
@@ -199,7 +200,7 @@ fn clamp(activation: FusedActivation, output: Quantization) -> Option<[i8; 2]> {
     })
 }
 
-/// Number of values of one sample.
+/// The number of values of one sample.
 fn values(tensor: &Tensor<'_>) -> Result<usize, TfliteError> {
     let Some((&batch, sample)) = tensor.shape.split_first() else {
         return Err(TfliteError::tensor(tensor, "it has no shape".to_owned()));
@@ -214,7 +215,7 @@ fn values(tensor: &Tensor<'_>) -> Result<usize, TfliteError> {
     }
 }
 
-/// Scale and zero point of an activation.
+/// The scale and zero point of an activation.
 fn quantization(tensor: &Tensor<'_>) -> Result<Quantization, TfliteError> {
     let (&[scale], &[zero_point]) = (tensor.scales.as_slice(), tensor.zero_points.as_slice()) else {
         return Err(TfliteError::tensor(tensor, "expected one scale and one zero point".to_owned()));

@@ -1,4 +1,4 @@
-//! The tables of TFLite's schema that a dense graph needs, by the numbers of their fields. Source:
+//! The tables of TFLite's schema that a dense graph needs, by field numbers. Source:
 //! `tensorflow/compiler/mlir/lite/schema/schema.fbs`, version 3.
 
 use std::fmt;
@@ -11,11 +11,11 @@ pub(super) const DEQUANTIZE: i32 = 6;
 pub(super) const FULLY_CONNECTED: i32 = 9;
 pub(super) const RESHAPE: i32 = 22;
 pub(super) const QUANTIZE: i32 = 114;
-/// `builtin_code` is in its own field when the older, shorter one has this value.
+/// If the older, shorter field has this value, `builtin_code` is in its own field.
 const PLACEHOLDER: i32 = 127;
-/// Most operators in a model.
+/// The maximum number of operators in a model.
 const MAX_OPERATORS: usize = 256;
-/// Most dimensions of a tensor, and most tensors an operator reads.
+/// The maximum number of dimensions of a tensor, and of tensors that an operator reads.
 const MAX_RANK: usize = 8;
 
 /// A file with one subgraph.
@@ -23,31 +23,31 @@ pub(super) struct File<'a> {
     tensors: Vector<'a>,
     buffers: Vector<'a>,
     buffer: Buffer<'a>,
-    /// The input's tensor.
+    /// The index of the input's tensor.
     pub(super) input: usize,
-    /// The output's.
+    /// The index of the output's tensor.
     pub(super) output: usize,
-    /// In the order in which they run.
+    /// The operators in the order in which they run.
     pub(super) operators: Vec<Operator<'a>>,
 }
 
 /// An operator.
 pub(super) struct Operator<'a> {
     pub(super) code: i32,
-    /// Tensors; `None` for an optional one that is not there.
+    /// Tensor indices; `None` for a missing optional one.
     pub(super) inputs: Vec<Option<usize>>,
     pub(super) outputs: Vec<usize>,
     options: Option<Table<'a>>,
     buffer: Buffer<'a>,
 }
 
-/// Options of a `FULLY_CONNECTED`.
+/// The options of a `FULLY_CONNECTED`.
 pub(super) struct FullyConnected {
     pub(super) activation: FusedActivation,
     pub(super) weights_format: i8,
 }
 
-/// A fused activation by its number.
+/// A fused activation, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct FusedActivation(pub(super) i8);
 
@@ -58,7 +58,7 @@ impl FusedActivation {
     pub(super) const RELU6: Self = Self(3);
 }
 
-/// Type of a tensor's elements.
+/// The type of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TensorType {
     Float32,
@@ -85,7 +85,7 @@ pub(super) struct Tensor<'a> {
     pub(super) kind: TensorType,
     pub(super) scales: Vec<f32>,
     pub(super) zero_points: Vec<i64>,
-    /// The dimension that several scales belong to.
+    /// The dimension along which scales differ.
     pub(super) axis: i32,
     data: &'a [u8],
 }
@@ -183,7 +183,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Tensor numbers; −1 stands for none.
+/// Tensor indices; −1 means none.
 fn indices(vector: Vector<'_>) -> Vec<Option<usize>> {
     vector.arrays().iter().map(|index| usize::try_from(i32::from_le_bytes(*index)).ok()).collect()
 }

@@ -133,7 +133,7 @@ def train(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
     if resume and folder is None:
-        raise ValueError("resume: expected with folder, the run folder to go on in; found none")
+        raise ValueError("resume: expected with folder, the run folder to resume; found none")
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
     notebook = progress and in_notebook()

@@ -1,5 +1,5 @@
-//! What the settings of a camera have to be, and how each of several gets its own: what is in its `[[camera]]`, and for the rest
-//! what the file says for all.
+//! Checks the settings of cameras. Each of several cameras has the settings in its `[[camera]]`; the rest come from
+//! those that the file gives for all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use super::CameraConfig;
 use super::flags::OF_A_CAMERA;
 use super::reading::{ByName, Found, FoundCamera, FoundCameras, FoundSettings};
 
-/// What may say when night is, one of them.
+/// The settings that define the night; a camera may have one of them.
 const NIGHTS: [&str; 3] = ["night_hours", "night_brightness", "night_colour"];
 
 impl FoundSettings {
-    /// The only camera, or those of the file. Where a problem is noted there may be fewer.
+    /// The single camera, or the cameras of the file; those with problems may be missing.
     pub(super) fn cameras(&mut self, state: &Path, broker: Option<&BrokerSettings>) -> Vec<CameraConfig> {
         let Some(FoundCameras { file, cameras }) = self.cameras.take() else { return self.only_camera(state, broker) };
         if let Some(Found { text, origin }) = self.found.get("camera_name") {
@@ -40,7 +40,7 @@ impl FoundSettings {
             let (address, id_prefix) = (format!("/api/cameras/{name}"), format!("{name}-"));
             let mqtt = broker.map(|broker| broker.of(name.clone(), true));
             checked.extend(settings.camera(CameraPlace { name, state: folder, address, id_prefix }, mqtt));
-            // What is wrong with a setting for all is wrong with it once.
+            // A wrong setting for all cameras is reported only once.
             settings.problems.retain(|problem| !self.problems.contains(problem));
             self.problems.append(&mut settings.problems);
         }
@@ -62,7 +62,7 @@ impl FoundSettings {
         self.camera(place, mqtt).into_iter().collect()
     }
 
-    /// The name of a `[[camera]]`; another in its place where it is wrong, so that the rest is looked at, too.
+    /// The name of a `[[camera]]`; if it is invalid, the default name, so that the other settings are checked, too.
     fn name(&mut self, file: &str, camera: &FoundCamera, names: &mut BTreeMap<String, CameraName>) -> CameraName {
         let Some(found) = &camera.name else {
             self.problems
@@ -76,7 +76,7 @@ impl FoundSettings {
                 return CameraName::default();
             }
         };
-        // Folders of some systems do not differ by case.
+        // Some file systems do not distinguish case in folder names.
         if let Some(other) = names.insert(name.as_str().to_ascii_lowercase(), name.clone()) {
             let problem = if other == name {
                 format!("{file}: two [[camera]] have the name `{name}`: give each another")
@@ -88,7 +88,7 @@ impl FoundSettings {
         name
     }
 
-    /// The settings of one of several: its own, over those for all.
+    /// The settings of one of several cameras: its own, and for the rest those for all.
     fn of_camera(&self, of: String, own: ByName) -> Self {
         let mut found: ByName = self
             .found
@@ -97,12 +97,12 @@ impl FoundSettings {
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         let has_login_file = own.contains_key("source_login_file");
-        // One way to tell the night of its own is in place of that for all.
+        // A camera's own definition of the night replaces that for all.
         if NIGHTS.iter().any(|name| own.contains_key(*name)) {
             NIGHTS.iter().for_each(|name| drop(found.remove(*name)));
         }
         found.extend(own);
-        // A password for all is for those that ask for one.
+        // A login for all cameras applies only to addresses that can take one.
         let address = found.get("source").and_then(|source| source.text.parse::<SourceAddress>().ok());
         let takes_login = address.is_some_and(|address| address.camera().is_some_and(|camera| !camera.has_login()));
         if !has_login_file && !takes_login {
@@ -111,12 +111,12 @@ impl FoundSettings {
         Self { of, found, cameras: None, problems: Vec::new() }
     }
 
-    /// Notes what is wrong with settings that were found in more than one place, or not at all.
+    /// Adds a problem with settings that were found in more than one place, or not at all.
     fn wrong(&mut self, problem: &str) {
         self.problems.push(format!("{}{problem}", self.of));
     }
 
-    /// `None` where a problem is noted.
+    /// `None` if a problem was added.
     fn camera(&mut self, place: CameraPlace, mqtt: Option<Broker>) -> Option<CameraConfig> {
         let model = self.path("model");
         let (night_model, night) = (self.path("night_model"), self.night());
@@ -167,7 +167,7 @@ impl FoundSettings {
         })
     }
 
-    /// Without the text in what is wrong with it: it is long, and the region is named.
+    /// Problems do not quote the text, since it is long and they name the region.
     fn regions(&mut self) -> Regions {
         let Some(Found { text, origin }) = self.found.get("regions") else { return Regions::default() };
         Regions::from_json(text).unwrap_or_else(|problem| {
@@ -177,7 +177,7 @@ impl FoundSettings {
         })
     }
 
-    /// By what day and night are told apart.
+    /// The rule that distinguishes day from night.
     fn night(&mut self) -> Option<Rule> {
         let given: Vec<&str> = NIGHTS.into_iter().filter(|name| self.found.contains_key(*name)).collect();
         if given.len() > 1 {
@@ -240,7 +240,7 @@ impl FoundSettings {
     }
 }
 
-/// What a camera is called, and where its things are.
+/// A camera's name, folder and address.
 struct CameraPlace {
     name: CameraName,
     state: PathBuf,
@@ -248,7 +248,7 @@ struct CameraPlace {
     id_prefix: String,
 }
 
-/// Width and height of a picture with an `x` between.
+/// Parses a width and a height separated by `x`.
 fn size(text: &str) -> Result<(u32, u32), String> {
     let side = |text: &str| text.parse().ok().filter(|side| (16..=16_384).contains(side));
     text.split_once('x')
@@ -256,7 +256,7 @@ fn size(text: &str) -> Result<(u32, u32), String> {
         .ok_or_else(|| "WIDTHxHEIGHT, each from 16 to 16384, such as 1280x720".into())
 }
 
-/// Names of execution providers with commas between.
+/// Parses names of execution providers separated by commas.
 fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
     let names = text.split(',').map(|name| ExecutionProvider::from_name(name.trim()));
     let expected = || format!("some of {}", ExecutionProvider::ALL.map(ExecutionProvider::name).join(", "));

@@ -1,5 +1,5 @@
-//! What settings have to be: texts become types that cannot be wrong afterwards, and everything that is wrong is noted. Here
-//! are the service's; a camera's are in `cameras`.
+//! Checks settings: converts texts to types that contain only valid values, and collects all problems. This module has
+//! the settings of the service; those of cameras are in `cameras`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ const TOKENS: [(Role, &str); 3] =
     [(Role::Operate, "token_file"), (Role::Score, "score_token_file"), (Role::Look, "look_token_file")];
 
 impl FoundSettings {
-    /// The setting read by `read`, whose error says what was expected.
+    /// Parses a setting with `read`, whose error describes what was expected.
     pub(super) fn parse<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let Found { text, origin } = self.found.get(name)?;
         match read(text) {
@@ -37,7 +37,7 @@ impl FoundSettings {
         }
     }
 
-    /// A number in the range.
+    /// Parses a number in a range.
     pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(&mut self, name: &str, low: T, high: T) -> Option<T> {
         self.parse(name, |text| match text.parse() {
             Ok(number) if number >= low && number <= high => Ok(number),
@@ -53,7 +53,7 @@ impl FoundSettings {
         self.parse(name, |text| if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) })
     }
 
-    /// What the file a setting names holds, without space around it.
+    /// The content of the file that a setting names, without surrounding whitespace.
     pub(super) fn secret(&mut self, name: &str) -> Option<Secret> {
         self.parse(name, |path| match read_text(Path::new(path)) {
             Ok(text) if text.trim().is_empty() => Err("a file that is not empty".into()),
@@ -62,7 +62,7 @@ impl FoundSettings {
         })
     }
 
-    /// The secret that the setting holds, or the file that the setting `NAME_file` names.
+    /// The secret in a setting, or in the file that the setting `NAME_file` names.
     fn secret_or_file(&mut self, name: &str) -> Option<Secret> {
         let file = format!("{name}_file");
         if self.found.contains_key(name) && self.found.contains_key(&file) {
@@ -75,10 +75,10 @@ impl FoundSettings {
         self.secret(&file).or(given)
     }
 
-    /// All of it.
+    /// Checks all settings.
     ///
     /// # Errors
-    /// [`ConfigError`] with everything that is wrong, also what was when it was read.
+    /// [`ConfigError`] with all problems, including those from reading.
     pub(super) fn check(mut self) -> Result<Config, ConfigError> {
         let listen = self.parse("listen", |text| text.parse().map_err(|_| "ADDRESS:PORT".into()));
         let listen = listen.unwrap_or_else(|| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8080));
@@ -113,7 +113,7 @@ impl FoundSettings {
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
     }
 
-    /// None where one of the two is 0.
+    /// `None` if one of the two is 0.
     fn history(&mut self) -> Option<HistoryLimits> {
         let days = self.number("history_days", 0, 3650).unwrap_or(90_u32);
         let least = HistoryLimits::LEAST_BYTES / 1_000_000;
@@ -150,7 +150,7 @@ impl FoundSettings {
         Some(files)
     }
 
-    /// Where there is no token only this machine can ask, and is held back by what is said alone.
+    /// Without tokens, only this machine has access, and only limits that are set apply.
     fn limits(&mut self, others: bool) -> LimitSettings {
         let usual = |count| if others { count } else { 0 };
         let wrong_tokens = self.number("wrong_tokens", 0, 1000).unwrap_or(5);
@@ -219,7 +219,7 @@ impl FoundSettings {
     }
 }
 
-/// systemd's folder for the service, or the user's.
+/// systemd's state folder for the service, or that of the user.
 fn default_state() -> PathBuf {
     let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     folder("STATE_DIRECTORY")

@@ -1,4 +1,4 @@
-//! The flags of `nae-infer serve`: names, and what `--help` says of them. What they mean is looked at in `checking`.
+//! The flags of `nae-infer serve`: their names and their `--help`. `checking` parses their values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-/// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
+/// The settings that each camera may have. At the top of a file with `[[camera]]`, they apply to cameras without their
+/// own.
 pub(super) const OF_A_CAMERA: [&str; 24] = [
     "model",
     "night_model",
@@ -233,7 +234,7 @@ pub struct Flags {
 }
 
 impl fmt::Debug for Flags {
-    /// Which are given, not what they say: a password may be in it.
+    /// Shows which flags are given, but not their values, since these may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = serde_json::to_value(self).unwrap_or_default();
         let names = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());

@@ -1,6 +1,6 @@
-//! The service's settings: a TOML file, then the environment, then the flags, each over the one before, all by the same
-//! names (`flags`). They are read (`reading`) and checked (`checking`, of which `cameras` has what is a camera's) once, here,
-//! and everything wrong with them is said in one error.
+//! The service's settings: a TOML file, then the environment, then the flags, each overriding the one before, all with
+//! the same names (`flags`). They are read (`reading`) and checked (`checking`; `cameras` for those of cameras) once,
+//! and one error contains all problems.
 
 mod cameras;
 mod checking;
@@ -33,48 +33,48 @@ use super::webhook::WebhookAddress;
 pub use flags::Flags;
 use reading::FoundSettings;
 
-/// Checked settings.
+/// The settings after checking.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    /// At least one, in the order of the file; no two names differ by case only.
+    /// At least one, in the order of the file; no two names differ only in case.
     pub(crate) cameras: Vec<CameraConfig>,
     pub(crate) listen: SocketAddr,
     pub(crate) tokens: Tokens,
-    /// How much a client may ask.
+    /// The rate limits of clients.
     pub(crate) limits: LimitSettings,
-    /// The service's own certificate; without one it is not encrypted.
+    /// The service's own certificate; if `None`, connections are not encrypted.
     pub(crate) certificate: Option<CertificateFiles>,
-    /// Who is believed to ask for others.
+    /// The proxies whose forwarding headers are trusted.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,
     pub(crate) largest_image: LargestImage,
     pub(crate) webhook: Option<WebhookAddress>,
-    /// Signs what goes to the webhook.
+    /// Signs the requests to the webhook.
     pub(crate) webhook_signer: Option<Signer>,
     pub(crate) alarm_log: Option<PathBuf>,
-    /// How much history is kept on disk; none without.
+    /// The limits of the history on disk; `None` for no history.
     pub(crate) history: Option<HistoryLimits>,
-    /// The program that trains: a name to be found on the PATH, or a path.
+    /// The program for training: a name to be found on the PATH, or a path.
     pub(crate) nae_train: PathBuf,
 }
 
-/// Checked settings of one camera.
+/// The settings of one camera after checking.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CameraConfig {
     pub(crate) name: CameraName,
-    /// Its own folder for what is kept.
+    /// The folder of its state.
     pub(crate) state: PathBuf,
-    /// What its addresses begin with where alarms name them.
+    /// The prefix of its addresses in alarms.
     pub(crate) address: String,
-    /// What the ids of its alarms begin with, so that they are no other camera's.
+    /// The prefix of the ids of its alarms, which distinguishes them from those of other cameras.
     pub(crate) id_prefix: String,
-    /// Without one, it scores with what it has learned, if it has.
+    /// The model's file; if `None`, the camera scores with a model that it has learned, if there is one.
     pub(crate) model: Option<PathBuf>,
-    /// The model for the night.
+    /// The file of the model for the night.
     pub(crate) night_model: Option<PathBuf>,
-    /// By what day and night are told apart, until somebody sets another; not at all without.
+    /// The rule that distinguishes day from night, unless a user sets another; `None` for no distinction.
     pub(crate) night: Option<Rule>,
     pub(crate) backend: BackendChoice,
     pub(crate) execution_providers: Vec<ExecutionProvider>,
@@ -82,19 +82,19 @@ pub(crate) struct CameraConfig {
     pub(crate) source: SourceSettings,
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
-    /// When alarms are raised; always without.
+    /// The hours in which alarms are raised; `None` for always.
     pub(crate) alarm_hours: Option<WeekHours>,
-    /// What of its frames the model sees, until somebody sets others.
+    /// The regions that limit what the model sees, unless a user sets others.
     pub(crate) regions: Regions,
     pub(crate) queue: usize,
     pub(crate) picture_bytes: u64,
-    /// Room for frames to learn from; 0 where none may be collected.
+    /// The disk space for frames to learn from, in bytes; 0 if none may be collected.
     pub(crate) learn_bytes: u64,
     /// The broker, with the topics of this camera.
     pub(crate) mqtt: Option<Broker>,
 }
 
-/// All that is wrong with the settings: wrong usage, for an exit status.
+/// All problems with the settings; the program ends with the exit status for wrong usage.
 #[derive(Debug, PartialEq)]
 pub struct ConfigError(Vec<String>);
 
@@ -113,19 +113,20 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// That of these problems; none where there are none.
+    /// `Err` with these problems, or `Ok` if there are none.
     pub(crate) fn of(problems: Vec<String>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
     }
 }
 
 impl CameraConfig {
-    /// The same for what the model of the night has for itself: its file, and a folder of its own.
+    /// The settings for the model of the night, with its own file and folder.
     pub(crate) fn of_night(&self) -> Self {
         Self { state: self.state.join("night"), model: self.night_model.clone(), ..self.clone() }
     }
 
-    /// Why it could not learn a model here: without one it would do nothing.
+    /// The reason why the camera cannot learn a model; without a model and with no way to learn one, it would do
+    /// nothing.
     pub(crate) fn cannot_learn(&self) -> Option<&'static str> {
         if self.source.address == SourceAddress::None {
             Some(
@@ -145,7 +146,7 @@ impl Config {
     /// Reads file, environment and flags, in this order, and checks them.
     ///
     /// # Errors
-    /// [`ConfigError`] with everything that is wrong.
+    /// [`ConfigError`] with all problems.
     pub(crate) fn read(
         flags: &Flags,
         environment: impl Iterator<Item = (OsString, OsString)>,

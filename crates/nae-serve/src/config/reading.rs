@@ -1,6 +1,6 @@
-//! Where settings are found: a TOML file, then the environment, then the flags, each over the one before, all by the same
-//! names. In a file with `[[camera]]` each camera has some of its own, which the environment and the flags do not say. Here
-//! settings are texts; what they have to be is in `checking`.
+//! Reads settings: from a TOML file, then the environment, then the flags, each overriding the one before, all with the
+//! same names. In a file with `[[camera]]`, each camera can have its own, which the environment and the flags cannot
+//! set. Here, settings are texts; `checking` parses them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,17 +12,17 @@ use super::super::child::VARIABLES;
 use super::super::source::{address_without_login, without_login};
 use super::flags::{Flags, OF_A_CAMERA};
 
-/// The largest settings file or secret read.
+/// The maximum size of a settings file or a secret, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// The key of the file under which cameras are, and that of a camera's name.
+/// The key of the cameras in the file, and that of a camera's name.
 const CAMERAS: &str = "camera";
 const NAME: &str = "name";
-/// The one that is written as tables.
+/// The setting that may be written as tables.
 const REGIONS: &str = "regions";
-/// Those that are addresses, in which a password may be.
+/// The settings that are addresses and may contain a password.
 const ADDRESSES: [&str; 3] = ["source", "webhook", "mqtt"];
 
-/// A setting as text, and where it was found.
+/// The text of a setting, and where it was found.
 #[derive(Clone)]
 pub(super) struct Found {
     pub(super) text: String,
@@ -32,19 +32,19 @@ pub(super) struct Found {
 /// Settings by name.
 pub(super) type ByName = BTreeMap<String, Found>;
 
-/// The settings found, by name, and what is wrong so far.
+/// The settings by name, and the problems found so far.
 #[derive(Default)]
 pub(super) struct FoundSettings {
-    /// The service's, and those of the only camera or for all cameras.
+    /// The settings of the service, and those of the single camera or for all cameras.
     pub(super) found: ByName,
-    /// Of each `[[camera]]`, if there are any.
+    /// The settings of each `[[camera]]`, if there are any.
     pub(super) cameras: Option<FoundCameras>,
-    /// What problems begin with where no one place is to blame.
+    /// The prefix of problems that do not belong to one place.
     pub(super) of: String,
     pub(super) problems: Vec<String>,
 }
 
-/// What a file says of cameras.
+/// The cameras in a file.
 pub(super) struct FoundCameras {
     pub(super) file: String,
     pub(super) cameras: Vec<FoundCamera>,
@@ -52,10 +52,10 @@ pub(super) struct FoundCameras {
 
 /// One `[[camera]]`.
 pub(super) struct FoundCamera {
-    /// What errors call it.
+    /// Its name in errors.
     pub(super) called: String,
     pub(super) name: Option<Found>,
-    /// Settings of its own.
+    /// Its own settings.
     pub(super) found: ByName,
 }
 
@@ -77,7 +77,8 @@ impl FoundSettings {
         settings
     }
 
-    /// A variable or flag goes over what the file says, but does not say which camera it means where there are some.
+    /// Sets a variable or flag, which overrides the file. If there are several cameras, a setting of a camera is
+    /// refused, since it does not name one.
     fn put_over_file(&mut self, name: &str, text: String, origin: String) {
         match &self.cameras {
             Some(FoundCameras { file, cameras }) if OF_A_CAMERA.contains(&name) => {
@@ -146,7 +147,7 @@ impl FoundSettings {
         self.cameras = Some(FoundCameras { file, cameras });
     }
 
-    /// The settings of a table; what `known` refuses, and what is no text, is wrong.
+    /// The settings of a table; names that `known` refuses, and values of unsuitable types, are problems.
     fn take_table(&mut self, table: Table, origin: &str, known: impl Fn(&str) -> Result<(), String>) -> ByName {
         let mut found = ByName::new();
         for (name, value) in table {
@@ -163,7 +164,7 @@ impl FoundSettings {
         let text = match value {
             Value::String(text) => text,
             Value::Integer(_) | Value::Float(_) => value.to_string(),
-            // Tables; what is in them is looked at when it is checked.
+            // Tables; their content is checked later.
             Value::Array(_) if name == REGIONS => serde_json::to_string(&value).unwrap_or_default(),
             _ => {
                 let value = shown(name, &value.to_string());
@@ -188,7 +189,7 @@ impl FoundSettings {
     }
 }
 
-/// The settings of a file. An error names the place and does not show the line, in which a password may be.
+/// Parses a settings file. An error gives the position but does not quote the line, which may contain a password.
 fn parsed(text: &str) -> Result<Table, String> {
     text.parse::<Table>().map_err(|error| match error.span() {
         Some(span) => {
@@ -201,13 +202,14 @@ fn parsed(text: &str) -> Result<Table, String> {
     })
 }
 
-/// What is shown of a setting that is wrong.
+/// The form of a wrong setting in an error.
 pub(super) fn shown(name: &str, text: &str) -> String {
     if ADDRESSES.contains(&name) { address_without_login(text) } else { without_login(text) }
 }
 
-/// Whether a variable, by its name without [`VARIABLES`], is one of those by which Kubernetes tells containers of a Service that is named
-/// `nae-infer` or `nae-infer-…`. A port that is no address is somebody's mistake.
+/// Whether a variable, given by its name without [`VARIABLES`], is one of those that Kubernetes sets in containers for
+/// a Service with the name `nae-infer` or `nae-infer-…`. A port variable whose value is not an address is not one of
+/// them, but a mistake.
 fn is_of_kubernetes(name: &str, text: &str) -> bool {
     let of_port = || {
         let (_, protocol) = name.split_once("port_")?;
@@ -217,10 +219,10 @@ fn is_of_kubernetes(name: &str, text: &str) -> bool {
         || of_port().unwrap_or(name.ends_with("port") && text.contains("://"))
 }
 
-/// The text of a settings file, or of one that holds a secret.
+/// Reads a settings file, or a file with a secret.
 ///
 /// # Errors
-/// It cannot be read, or is no text.
+/// If it cannot be read, or is not text.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|e| e.to_string())?;
     String::from_utf8(bytes).map_err(|error| format!("it is not text: {}", error.utf8_error()))

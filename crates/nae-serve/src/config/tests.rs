@@ -1,4 +1,4 @@
-//! Where settings come from, what of them is wrong, and that no secret is printed.
+//! Tests where settings come from, which problems are reported, and that no secret is printed.
 #![allow(clippy::unwrap_used)]
 
 use super::super::secret::Secret;
@@ -57,7 +57,7 @@ fn everything_wrong_is_said_at_once() {
     assert!(error.starts_with("10 settings are wrong"), "{error}");
 }
 
-/// The line would be shown, and the password in it.
+/// A TOML error would show the line, and the password in it.
 #[test]
 fn a_file_that_is_no_toml_is_told_by_line_and_column() {
     let error = read(Some("queue = 7\nwebhook = \"https://me:secret@x\nmodel = 1"), &[], Flags::default()).unwrap_err();
@@ -121,7 +121,8 @@ fn a_receivers_password_is_in_no_error() {
     assert_eq!(mqtt.name_before(), "mqtt me:s%40cret@broker:1883 nae/alarms", "what journals of before call it");
 }
 
-/// The settings were printed with the broker's login and the token, and the flags with every address.
+/// Earlier, the settings were printed with the broker's login and the token, and the flags with every
+/// address.
 #[test]
 fn what_is_secret_is_not_printed() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +218,7 @@ fn a_stream_is_taken_as_it_is_said() {
     }
 }
 
-/// The user that systemd makes up cannot read the files themselves.
+/// The dynamic user of systemd cannot read the files themselves.
 #[test]
 fn every_secret_of_the_settings_that_are_shipped_is_handed_over_by_the_unit() {
     let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
@@ -225,7 +226,7 @@ fn every_secret_of_the_settings_that_are_shipped_is_handed_over_by_the_unit() {
     let (settings, unit) = (shipped("nae-infer.toml"), shipped("nae-infer.service"));
     for line in settings.lines().filter(|line| line.contains(" = \"")) {
         let (name, value) = line.trim_start_matches("# ").split_once(" = ").unwrap();
-        // Certificates are for everybody.
+        // Certificates are public.
         let is_secret =
             name.ends_with("_file") && !["certificate_file", "ca_file"].iter().any(|end| name.ends_with(end));
         if is_secret {
@@ -238,7 +239,7 @@ fn every_secret_of_the_settings_that_are_shipped_is_handed_over_by_the_unit() {
     }
 }
 
-/// They are there in every container beside a Service of this name.
+/// Every container beside a Service of this name has these variables.
 #[test]
 fn what_kubernetes_says_of_a_service_is_no_setting() {
     let variables = [
@@ -260,7 +261,7 @@ fn what_kubernetes_says_of_a_service_is_no_setting() {
         let error = read(None, &[(variable, "8080")], flags()).unwrap_err();
         assert!(error.contains(&format!("variable {variable}: there is no setting `{name}`")), "{error}");
     }
-    // Kubernetes would set a setting of such a name.
+    // Kubernetes would set a setting with such a name.
     let settings = serde_json::to_value(Flags::default()).unwrap();
     let settings = settings.as_object().unwrap().keys();
     assert!(settings.clone().all(|name| !name.starts_with("service_") && !name.starts_with("port")), "{settings:?}");
@@ -287,7 +288,7 @@ fn others_need_a_token() {
     assert_eq!(config.tokens.role("secret"), Some(Role::Operate));
 }
 
-/// What the first camera says is its own, and what is said for all is the other's.
+/// The first camera has its own settings, the other those for all.
 #[test]
 fn each_camera_has_its_own_settings_over_those_for_all() {
     let folder = tempfile::tempdir().unwrap();
@@ -316,20 +317,20 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
         ["22:00-06:00", "Sat 08:00-12:00"].map(|text| Some(text.parse().unwrap())).each_ref()
     );
     assert_eq!(gate.address, "/api/cameras/gate");
-    // The password for all is not for the folder.
+    // The login for all does not apply to the folder.
     assert!(gate.source.address.camera().unwrap().has_login());
     let brokers = [gate, yard].map(|camera| camera.mqtt.as_ref().unwrap());
     assert_eq!(brokers.map(|broker| broker.state_topic.as_str()), ["nae/gate", "nae/Yard_2-b"]);
     assert_eq!(brokers.map(|broker| broker.client_id.as_deref()), [Some("id-gate"), Some("id-Yard_2-b")]);
     assert_eq!(brokers.map(|broker| broker.alarm_topic.as_str()), ["nae/alarms"; 2]);
-    // As it was before there were several.
+    // A single camera has the same paths as before there were several.
     let only = read(Some("state = \"s\"\nmodel = \"m\"\ncamera_name = \"gate\""), &[], Flags::default()).unwrap();
     assert_eq!((&only.cameras[0].state, only.cameras[0].address.as_str()), (&PathBuf::from("s"), "/api"));
     assert_eq!(only.cameras[0].name.as_str(), "gate");
     assert_eq!(only.cameras[0].alarm_hours, None);
 }
 
-/// What one camera says of its night is in place of what is said for all.
+/// A camera's own definition of the night replaces that for all.
 #[test]
 fn night_is_told_in_one_way_for_each_camera() {
     let file = "state = \"s\"\nmodel = \"a.onnx\"\nnight_model = \"n.onnx\"\nnight_hours = \"22:00-06:00\"\nnight_hold = 5\n\
@@ -350,7 +351,7 @@ fn night_is_told_in_one_way_for_each_camera() {
     let nights: Vec<_> = nights.map(|night| (night.model.unwrap(), night.state)).collect();
     assert_eq!(nights[0], ("n.onnx".into(), "s/cameras/gate/night".into()));
     assert_eq!(nights[1], ("y.onnx".into(), "s/cameras/yard/night".into()));
-    // One that is learned needs no file; without any of it there is no night.
+    // A learned model needs no file; without any of these settings, there is no night.
     let learned = read(Some("model = \"m\"\nnight_hours = \"22:00-06:00\""), &[], Flags::default()).unwrap();
     assert!(learned.cameras[0].night.is_some() && learned.cameras[0].night_model.is_none());
     assert_eq!(read(Some("model = \"m\""), &[], Flags::default()).unwrap().cameras[0].night, None);
@@ -435,7 +436,7 @@ fn a_token_has_one_role() {
     assert_eq!(roles, [Some(Role::Operate), Some(Role::Score), Some(Role::Look), None, None, None]);
     let error = read(None, &[], flags("images")).unwrap_err();
     assert_eq!(error, "`look_token_file`: expected a token of its own, found that of another role");
-    // One that looks is enough to be asked by others; then nobody changes anything.
+    // A token for looking is enough to listen to others; in that case, nobody can change anything.
     let config =
         read(None, &[], Flags { token_file: None, score_token_file: None, listen: flag("0.0.0.0:80"), ..flags("x") });
     assert_eq!(config.unwrap().tokens.role("x"), Some(Role::Look));
@@ -456,7 +457,7 @@ fn regions_are_tables_of_the_file_or_a_text() {
     assert_eq!(of(read(Some(&file), &[], flags)), [expected(other)], "a flag goes over the file");
     assert_eq!(of(read(Some("model = \"m\""), &[], Flags::default())), [Regions::default()]);
 
-    // Of several cameras each has its own, or those for all.
+    // Each of several cameras has its own regions, or those for all.
     let file = format!(
         "model = \"m\"\nregions = '{other}'\n[[camera]]\nname = \"a\"\n[[camera.regions]]\n{one}[[camera]]\nname = \"b\"\n\
          [[camera]]\nname = \"c\"\nregions = []\n"
@@ -473,7 +474,7 @@ fn regions_are_tables_of_the_file_or_a_text() {
     }
 }
 
-/// It learns one, where it can.
+/// A camera without a model learns one, if it can.
 #[test]
 fn a_camera_needs_a_model_or_what_to_learn_one_from() {
     let of = |source, room| Flags { source: flag(source), learn_room: flag(room), ..Flags::default() };
@@ -488,7 +489,7 @@ fn a_camera_needs_a_model_or_what_to_learn_one_from() {
     assert_eq!(ConfigError::of(Vec::new()), Ok(()));
 }
 
-/// Without a token only this machine asks, which is not held back unless that is said.
+/// Without a token, only this machine has access, and is not limited unless a limit is set.
 #[test]
 fn limits_are_there_where_others_ask() {
     use super::super::limits::{LimitSettings, Rate};

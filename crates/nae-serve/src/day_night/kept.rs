@@ -1,4 +1,5 @@
-//! What somebody set of day and night, and which condition held by the light, as they are on disk, so that they hold after a restart.
+//! The rule that a user set for day and night, and the last condition determined by the light, stored on disk so that
+//! they survive a restart.
 
 use std::path::Path;
 
@@ -8,19 +9,19 @@ use super::super::kept_file;
 use super::Condition;
 use super::rule::{Rule, RuleText};
 
-/// The largest file read.
+/// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 14;
 
-/// What is kept.
+/// The stored state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Kept {
-    /// In place of that of the settings.
+    /// The rule that replaces that of the settings.
     pub(super) rule: Option<Rule>,
-    /// The condition that held by the light.
+    /// The last condition determined by the light.
     pub(super) condition: Option<Condition>,
 }
 
-/// The file's text, as JSON.
+/// The JSON of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -28,10 +29,10 @@ struct Text {
     condition: Option<Condition>,
 }
 
-/// What the file says; nothing where there is none.
+/// Reads the file; the default if there is none.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Kept, String> {
     let parse = |bytes: &[u8]| {
         let Text { rule, condition } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -43,9 +44,9 @@ pub(super) fn read(path: &Path) -> Result<Kept, String> {
 /// Replaces the file.
 ///
 /// # Errors
-/// What writing failed with; the file is as before then.
+/// If writing fails; in that case, the file is unchanged.
 pub(super) fn write(path: &Path, Kept { rule, condition }: &Kept) -> Result<(), nae_onnx::file::FileError> {
     let text = Text { rule: rule.as_ref().map(Rule::text), condition: *condition };
-    // Texts and finite numbers: this does not fail.
+    // Cannot fail: the state consists of texts and finite numbers.
     nae_onnx::file::write(path, &serde_json::to_vec(&text).unwrap_or_default())
 }

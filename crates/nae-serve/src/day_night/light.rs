@@ -1,30 +1,32 @@
-//! How bright and how coloured a picture is: two means over the whole frame, by which day is told from night.
+//! The brightness and colourfulness of a picture: two means over the whole frame, which distinguish day from night.
 
 use nae_infer::input::Pixels;
 use serde::Serialize;
 
-/// Pixels that are looked at, about; more of a large frame say the same and take longer.
+/// The approximate number of pixels that are measured; more pixels of a large frame take longer and give the same
+/// result.
 const ENOUGH: usize = 1 << 16;
-/// Shares of red, green and blue in brightness, as of ITU-R BT.601, of which JPEG has its luma.
+/// The weights of red, green and blue in the luma of ITU-R BT.601, which JPEG uses.
 const LUMA: [f32; 3] = [0.299, 0.587, 0.114];
 
 /// Means over a frame, each from 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Light {
-    /// Luma. A camera that lights the scene with infrared keeps this high at night.
+    /// The mean luma. A camera that lights the scene with infrared keeps this high at night.
     pub(crate) brightness: f32,
-    /// The largest of red, green and blue less the smallest: 0 for grey, as pictures in infrared are, and small in the dark.
+    /// The mean difference between the largest and the smallest of red, green and blue: 0 for grey, as in infrared
+    /// pictures, and small in the dark.
     pub(crate) colour: f32,
 }
 
 impl Light {
-    /// That of a frame; none where it has no pixel.
+    /// Measures a frame; `None` if it has no pixels.
     pub(crate) fn of(pixels: &Pixels) -> Option<Self> {
         let (channels, width, height) = (pixels.shape.channels, pixels.shape.width, pixels.shape.height);
         if channels == 0 || width == 0 || height == 0 {
             return None;
         }
-        // A whole number of columns and rows is passed over, so that it does not fall on one column only.
+        // The step is the same for columns and rows, so that a large frame is not sampled in one column only.
         let step = ((width * height / ENOUGH) as f64).sqrt().ceil().max(1.0) as usize;
         let (mut brightness, mut colour, mut count) = (0.0f64, 0.0f64, 0u32);
         for row in pixels.values.chunks_exact(channels * width).step_by(step) {
@@ -60,7 +62,7 @@ mod tests {
         Pixels { shape: Shape::new(channels, height, width), values: values.collect() }
     }
 
-    /// A primary colour has its share of luma, and full colour.
+    /// A primary colour has its weight in luma, and full colourfulness.
     #[test]
     fn means_are_those_of_the_formula() {
         for (primary, luma) in [76.245f32, 149.685, 29.07].into_iter().enumerate() {
@@ -74,7 +76,7 @@ mod tests {
         assert_eq!(Light::of(&pixels(3, 0, 0, |_, _, _| 0.0)), None);
     }
 
-    /// Not one column of a large frame for all.
+    /// The pixels are not all from one column of a large frame.
     #[test]
     fn of_a_large_frame_all_parts_are_seen() {
         let left = Light::of(&pixels(3, 1080, 1920, |_, x, _| if x < 480 { 1.0 } else { 0.0 })).unwrap();

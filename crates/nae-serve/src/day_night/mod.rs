@@ -1,6 +1,7 @@
-//! Whether it is day or night at a camera, so that each may have a model of its own: by hours, by the light of its frames, or as
-//! somebody says. `rule` is by what it is decided, `light` what is measured of a frame, `judge` how that decides, `kept` what is on
-//! disk. The rules are given the times, so that they do not depend on a clock. Which model is in use then is `in_use`'s matter.
+//! Determines whether it is day or night at a camera, so that each can have its own model: by hours, by the light of
+//! the frames, or as a user sets it. `rule` has the possible rules, `light` measures a frame, `judge` decides by the
+//! light, `kept` stores the state on disk. The rules receive times as arguments, so that they do not depend on a clock.
+//! `in_use` determines which model is used.
 
 mod judge;
 mod kept;
@@ -27,10 +28,10 @@ use kept::Kept;
 pub(crate) use light::Light;
 pub(crate) use rule::{HOLD, HOLDS, Levels, Measure, Rule, RuleText};
 
-/// The least time between two frames whose light is measured: to decode one may take as long as to score it.
+/// The minimum time between two frames whose light is measured, since decoding one may take as long as scoring it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a camera sees, and the model that is for it.
+/// A condition of a camera's scene, each with its own model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Condition {
@@ -42,7 +43,7 @@ pub(crate) enum Condition {
 impl Condition {
     pub(crate) const ALL: [Self; 2] = [Self::Day, Self::Night];
 
-    /// One word.
+    /// Its name, one word.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -57,7 +58,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// Something that each of the two has for itself.
+/// A value for each of the two conditions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PerCondition<T> {
     pub(crate) day: T,
@@ -84,45 +85,45 @@ impl<T> IndexMut<Condition> for PerCondition<T> {
     }
 }
 
-/// The condition that holds, and by what: a word of [`Rule::name`].
+/// The current condition and the rule that determined it, by [`Rule::name`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Standing {
     pub(crate) condition: Condition,
     pub(crate) by: &'static str,
 }
 
-/// How it is between day and night, as clients are told.
+/// The state of day and night, as clients receive it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct DayNightState {
-    /// What holds.
+    /// The current condition.
     pub(crate) condition: Condition,
-    /// Whose model is in use: that of the day also at night, where there is none for the night.
+    /// The condition whose model is in use: that of the day also at night, if there is none for the night.
     pub(crate) model_for: Condition,
-    /// By what it is told: `schedule`, `brightness`, `colour`, or somebody's word, `day` or `night`.
+    /// The rule: `schedule`, `brightness`, `colour`, or the condition set by a user, `day` or `night`.
     pub(crate) by: &'static str,
-    /// Why there is no model for the night.
+    /// The reason why there is no model for the night.
     pub(crate) night_model_missing: Option<String>,
 }
 
-/// Where the rule in use is from.
+/// The origin of the rule in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// The settings.
     Settings,
-    /// Somebody set it on the page or by HTTP.
+    /// A user set it on the page or by HTTP.
     Kept,
 }
 
-/// What tells day from night at a camera, and what was set, which is kept.
+/// Distinguishes day from night at a camera, and stores the rule that a user set.
 pub(crate) struct DayNight {
     of_settings: Option<Rule>,
     state: Mutex<State>,
-    /// Locked while it is written, so that it has what was last; frames do not wait for the disk.
+    /// Locked while the file is written, so that the last state is in it; frames do not wait for the disk.
     file: Mutex<PathBuf>,
 }
 
-/// A look at a frame, until it is dropped.
+/// A measurement of a frame, which ends when this is dropped.
 struct Look(Arc<DayNight>);
 
 impl Drop for Look {
@@ -132,17 +133,17 @@ impl Drop for Look {
 }
 
 struct State {
-    /// In place of that of the settings.
+    /// The rule that replaces that of the settings.
     set: Option<Rule>,
     judge: Judge,
-    /// Of the last frame that was measured.
+    /// The light of the last measured frame.
     light: Option<Light>,
-    /// When the last frame that was looked at was taken, and whether that goes on.
+    /// When the last measured frame was taken; the next field: whether a measurement is in progress.
     looked: Option<Instant>,
     looking: bool,
-    /// By which the hours are; asked for where there are some.
+    /// The time zone of the hours; determined when hours are first needed.
     zone: Option<TimeZone>,
-    /// The condition is another than that on disk.
+    /// Whether the condition differs from that on disk.
     changed: bool,
 }
 
@@ -151,7 +152,7 @@ impl State {
         self.set.as_ref().or(of_settings.as_ref())
     }
 
-    /// What is to be on disk. Only the light has anything to be known of before.
+    /// The state to store. Only the rule by light needs the previous condition.
     fn kept(&self, of_settings: &Option<Rule>) -> Kept {
         let by_light = matches!(self.rule(of_settings), Some(Rule::Light(..)));
         Kept { rule: self.set.clone(), condition: by_light.then_some(self.judge.condition) }
@@ -159,7 +160,8 @@ impl State {
 }
 
 impl DayNight {
-    /// As what is kept in `folder` says, or else the settings. What is kept and cannot be read is as if it were not.
+    /// Opens the state stored in `folder`; the rule is that of the settings if none is stored. A file that cannot be
+    /// read is treated as missing.
     pub(crate) fn open(folder: &Path, of_settings: Option<Rule>) -> Self {
         let file = folder.join("day-night.json");
         let kept = kept::read(&file).unwrap_or_else(|error| {
@@ -179,23 +181,23 @@ impl DayNight {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each of its fields is whole at any time.
+        // Each field is consistent at any time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By what day and night are told, and where that is from; none where they are not told apart.
+    /// The rule and its origin; `None` if day and night are not distinguished.
     pub(crate) fn rule(&self) -> Option<(Rule, Origin)> {
         let state = self.lock();
         let origin = if state.set.is_some() { Origin::Kept } else { Origin::Settings };
         state.rule(&self.of_settings).cloned().map(|rule| (rule, origin))
     }
 
-    /// Which condition holds; none where the two are not told apart.
+    /// The current condition; `None` if the two are not distinguished.
     pub(crate) fn standing(&self, now: Moment) -> Option<Standing> {
         self.standing_in(now, hours::local_zone)
     }
 
-    /// The same in a zone that is asked for once.
+    /// The same with a time zone that is requested only once.
     fn standing_in(&self, now: Moment, zone: impl FnOnce() -> TimeZone) -> Option<Standing> {
         let mut state = self.lock();
         let rule = state.rule(&self.of_settings)?.clone();
@@ -210,24 +212,25 @@ impl DayNight {
         Some(Standing { condition, by: rule.name() })
     }
 
-    /// Measures the light of a frame, where that decides and it is time to, in a thread of its own: frames do not wait for it, and a
-    /// decoder that does not return from one, or panics, is not the end of the camera.
+    /// Measures the light of a frame if the rule needs that and enough time has passed. This takes place in a separate
+    /// thread: frames do not wait for it, and a decoder that hangs or panics does not stop the camera.
     pub(crate) fn look(self: &Arc<Self>, image: &Bytes, taken: Instant) {
         let Some(look) = self.begin_look(taken) else { return };
         let image = image.clone();
         let work = move || {
-            // One that cannot be read says nothing of the light; scoring says so.
+            // A frame that cannot be decoded has no light; scoring reports the error.
             if let Ok(pixels) = decode(&image)
                 && let Some(light) = Light::of(&pixels)
             {
                 look.0.see(light, taken);
             }
         };
-        // Where the system gives no thread, the next frame asks again.
+        // If the system cannot start a thread, the next frame tries again.
         let _ = thread::Builder::new().name("light".into()).spawn(work);
     }
 
-    /// One look at a time, and not at every frame; none where the light does not decide.
+    /// Starts a measurement if none is in progress and enough time has passed; `None` otherwise, or if the rule does
+    /// not need the light.
     fn begin_look(self: &Arc<Self>, taken: Instant) -> Option<Look> {
         let mut state = self.lock();
         let due = state.looked.is_none_or(|last| taken.saturating_duration_since(last) >= LOOK);
@@ -238,7 +241,7 @@ impl DayNight {
         Some(Look(Arc::clone(self)))
     }
 
-    /// Takes the light of such a frame.
+    /// Takes the measured light of a frame.
     fn see(&self, light: Light, taken: Instant) {
         let mut state = self.lock();
         let Some(Rule::Light(measure, levels)) = state.rule(&self.of_settings) else { return };
@@ -251,20 +254,20 @@ impl DayNight {
         state.changed |= state.judge.see(&levels, value, taken);
     }
 
-    /// The light of the last frame that was measured.
+    /// The light of the last measured frame.
     pub(crate) fn light(&self) -> Option<Light> {
         self.lock().light
     }
 
-    /// Tells day from night by this rule from now on, or by that of the settings.
+    /// Sets the rule from now on; `None` restores that of the settings.
     ///
     /// # Errors
-    /// It cannot be kept, and holds until the service stops.
+    /// If it cannot be stored; it holds until the service stops.
     pub(crate) fn set(&self, rule: Option<Rule>) -> Result<(), FileError> {
         {
             let mut state = self.lock();
             if state.rule(&self.of_settings) != rule.as_ref().or(self.of_settings.as_ref()) {
-                // The first look by another rule decides; until then it is as it was.
+                // With another rule, the first frame decides; until then, the condition stays.
                 state.judge = state.judge.anew();
                 (state.light, state.looked) = (None, None);
             }
@@ -274,10 +277,10 @@ impl DayNight {
         self.keep()
     }
 
-    /// Brings to disk which condition holds, where that is another than there.
+    /// Stores the current condition, if it differs from that on disk.
     ///
     /// # Errors
-    /// It cannot be kept; it is tried again.
+    /// If it cannot be stored; the next call tries again.
     pub(crate) fn keep(&self) -> Result<(), FileError> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = {
@@ -290,7 +293,7 @@ impl DayNight {
         kept::write(&file, &kept).inspect_err(|_| self.lock().changed = true)
     }
 
-    /// Whether there is something to bring to disk.
+    /// Whether the state has to be stored.
     pub(crate) fn has_changed(&self) -> bool {
         self.lock().changed
     }

@@ -1,4 +1,4 @@
-//! By what it is decided whether it is day or night, as settings and requests say it.
+//! The rules that distinguish day from night, and their form in settings and requests.
 
 use std::time::Duration;
 
@@ -7,44 +7,45 @@ use serde::{Deserialize, Serialize};
 use super::super::hours::WeekHours;
 use super::Condition;
 
-/// How long the light has to be beyond a level, unless it is said otherwise: longer than headlights pass.
+/// The default time for which the light has to be beyond a level: longer than headlights pass.
 pub(crate) const HOLD: Duration = Duration::from_secs(30);
-/// The shortest and the longest that may be asked for, in seconds.
+/// The shortest and the longest permitted time, in seconds.
 pub(crate) const HOLDS: (f64, f64) = (0.1, 3600.0);
 
-/// By what it is decided which condition holds.
+/// A rule that determines the condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Rule {
-    /// Somebody has said so.
+    /// A condition set by a user.
     Always(Condition),
     /// Night is in these hours of the week.
     Schedule { night: WeekHours, text: String },
-    /// By what is seen.
+    /// The condition follows from a measure of the frames and two levels.
     Light(Measure, Levels),
 }
 
-/// What of a picture is looked at.
+/// The measure of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     Brightness,
     Colour,
 }
 
-/// Levels with a span between them in which nothing changes, so that a picture near one of them does not switch to and fro.
+/// Two levels with a range between them in which nothing changes, so that a value near one of them does not switch back
+/// and forth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Levels {
-    /// Night is below this.
+    /// Values below this are night.
     below: f32,
-    /// Day is above that.
+    /// Values above this are day.
     above: f32,
     hold: Duration,
 }
 
 impl Levels {
     /// # Errors
-    /// What was expected.
+    /// A description of what was expected.
     pub(crate) fn new(below: f32, above: f32, hold: Duration) -> Result<Self, String> {
-        // Also false for what is no number.
+        // Also false for NaN.
         if below > 0.0 && below < above && above < 255.0 {
             return Ok(Self { below, above, hold });
         }
@@ -52,10 +53,10 @@ impl Levels {
             .into())
     }
 
-    /// Reads `30-50`.
+    /// Parses `30-50`.
     ///
     /// # Errors
-    /// What was expected.
+    /// A description of what was expected.
     pub(crate) fn parse(text: &str, hold: Duration) -> Result<Self, String> {
         let levels = text
             .split_once('-')
@@ -66,7 +67,7 @@ impl Levels {
         Self::new(below, above, hold)
     }
 
-    /// Which condition this value is of; none between the levels.
+    /// The condition of a value; `None` between the levels.
     pub(super) fn says(&self, value: f32) -> Option<Condition> {
         if value < self.below {
             Some(Condition::Night)
@@ -82,11 +83,11 @@ impl Levels {
     }
 }
 
-/// A rule as it is in JSON: of requests, of answers, and of the file that keeps it.
+/// A rule in JSON: in requests, in answers, and in the file that stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum RuleText {
-    // With braces, as what is not known in it is refused then.
+    // The braces make serde refuse unknown fields.
     Day {},
     Night {},
     Schedule {
@@ -111,7 +112,7 @@ fn usual_hold() -> f64 {
 }
 
 impl TryFrom<RuleText> for Rule {
-    /// What was expected, and found.
+    /// What was expected, and what was found.
     type Error = String;
 
     fn try_from(text: RuleText) -> Result<Self, String> {
@@ -141,7 +142,7 @@ impl TryFrom<RuleText> for Rule {
 }
 
 impl Rule {
-    /// One word.
+    /// Its name, one word.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Always(condition) => condition.name(),

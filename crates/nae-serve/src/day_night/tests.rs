@@ -1,5 +1,5 @@
-//! Levels at their edges, pictures that flicker, hours over midnight and clocks that jump, by given times; what is refused, and what is
-//! on disk.
+//! Tests with given times: values at the levels, flickering pictures, hours over midnight and clock changes; refused
+//! input, and the file on disk.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -18,7 +18,7 @@ fn by_brightness() -> Rule {
     rule(r#"{"by": "brightness", "night_below": 30, "day_above": 50}"#).unwrap()
 }
 
-/// What is seen at given seconds, and what holds then.
+/// A sequence of values at given seconds, and the condition after each.
 struct Seen {
     judge: Judge,
     levels: Levels,
@@ -26,7 +26,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// By day, for long.
+    /// Starts after a long time by day.
     fn new() -> Self {
         let Rule::Light(_, levels) = by_brightness() else { panic!("{:?}", by_brightness()) };
         Self { judge: Judge::new(Some(Condition::Day)), levels, begin: Instant::now() }
@@ -40,7 +40,7 @@ impl Seen {
 
 use Condition::{Day, Night};
 
-/// What lies on a level is of no other condition, and the time is up with its last second.
+/// A value on a level is not of the other condition, and the time has passed at exactly its last second.
 #[test]
 fn levels_and_time_count_at_their_edges() {
     let mut seen = Seen::new();
@@ -67,7 +67,7 @@ fn a_picture_that_flickers_around_a_level_switches_nothing() {
             assert_eq!(seen.see(f64::from(second), value), Day, "{one}, {other}: second {second}");
         }
     }
-    // Nor at night, as cars pass: 29 seconds of their light a minute.
+    // Passing cars do not end the night: 29 seconds of their light per minute.
     let mut seen = Seen::new();
     seen.see(0.0, 10.0);
     assert_eq!(seen.see(30.0, 10.0), Night);
@@ -77,14 +77,14 @@ fn a_picture_that_flickers_around_a_level_switches_nothing() {
     }
 }
 
-/// Whoever starts the service at night has not to wait; whoever starts it again in headlights has the night go on.
+/// If the service starts at night, no waiting is needed; if it restarts in headlights, the night continues.
 #[test]
 fn the_first_look_decides_unless_it_is_known_what_held() {
     let (levels, now) = (Seen::new().levels, Instant::now());
     let mut first = Judge::new(None);
     assert_eq!(first.condition, Day);
     assert!(first.see(&levels, 10.0, now) && first.condition == Night);
-    // Between the levels the first look says nothing, and the next waits.
+    // Between the levels, the first frame does not decide, and the next one waits.
     let mut dusk = Judge::new(None);
     assert!(!dusk.see(&levels, 40.0, now) && !dusk.see(&levels, 10.0, now));
     let mut again = Judge::new(Some(Night));
@@ -92,7 +92,7 @@ fn the_first_look_decides_unless_it_is_known_what_held() {
     assert!(again.see(&levels, 200.0, now + Duration::from_secs(30)) && again.condition == Day);
 }
 
-/// A clock that does not run backwards is not asked for here; frames that are late, or in another order, are no harm.
+/// The times need not be monotonic: frames that are late or out of order do no harm.
 #[test]
 fn a_frame_of_before_the_last_is_no_harm() {
     let mut seen = Seen::new();
@@ -104,12 +104,12 @@ fn a_frame_of_before_the_last_is_no_harm() {
     assert_eq!(seen.see(80.0, 10.0), Night);
 }
 
-/// Central Europe: forward on the last Sunday of March at 02:00, back on that of October at 03:00.
+/// Central Europe: clocks go forward on the last Sunday of March at 02:00, and back on that of October at 03:00.
 fn berlin() -> TimeZone {
     TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
 }
 
-/// As the clock on the wall says, and as it jumps, whatever the other clock does.
+/// The schedule follows local time, including its jumps, whatever the monotonic clock shows.
 #[test]
 fn a_schedule_goes_over_midnight_and_follows_a_clock_that_jumps() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,11 +129,11 @@ fn a_schedule_goes_over_midnight_and_follows_a_clock_that_jumps() {
         ("2026-09-08T00:00:00+02:00", Night),
         ("2026-09-08T06:14:59+02:00", Night),
         ("2026-09-08T06:15:00+02:00", Day),
-        // Put back by a minute, by a day, and ahead by a year.
+        // The clock is set back by a minute, back by a day, and ahead by a year.
         ("2026-09-08T06:14:00+02:00", Night),
         ("2026-09-07T12:00:00+02:00", Day),
         ("2027-09-08T01:00:00+02:00", Night),
-        // The night in which 02:00 is 03:00, and that in which it comes twice.
+        // The night in which 02:00 becomes 03:00, and the night in which it occurs twice.
         ("2026-03-29T06:14:59+02:00", Night),
         ("2026-03-29T06:15:00+02:00", Day),
         ("2026-10-25T06:14:59+01:00", Night),
@@ -148,7 +148,7 @@ fn holds(day_night: &DayNight) -> Option<Condition> {
     day_night.standing_in(Moment::now(), zone).map(|standing| standing.condition)
 }
 
-/// Cameras that light the night by infrared see it bright and grey.
+/// Cameras that light the night by infrared give bright and grey pictures.
 #[test]
 fn each_measure_is_of_its_own() {
     let infrared = Light { brightness: 120.0, colour: 0.4 };
@@ -167,7 +167,7 @@ fn each_measure_is_of_its_own() {
         drop(look);
         assert_eq!(holds(&day_night), Some(expected), "{rule_text} {light:?}");
         assert_eq!(day_night.light(), Some(light));
-        // To decode a frame takes time.
+        // Decoding a frame takes time.
         assert!(day_night.begin_look(now + Duration::from_millis(999)).is_none());
         assert!(day_night.begin_look(now + LOOK).is_some());
     }
@@ -177,7 +177,7 @@ fn each_measure_is_of_its_own() {
     assert!(never.begin_look(Instant::now()).is_none() && holds(&never).is_none());
 }
 
-/// Also of one that cannot be read, or that a decoder panics on, the end comes, and the next is looked at.
+/// A measurement also ends if the frame cannot be decoded or the decoder panics, and the next frame is measured.
 #[test]
 fn a_look_that_fails_is_followed_by_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn what_was_set_and_what_held_by_the_light_is_kept() {
     first.keep().unwrap();
     assert!(!first.has_changed());
     drop(first);
-    // A look at headlights does not end the night that was.
+    // A first frame of headlights does not end the night that held before.
     let second = open();
     assert_eq!(holds(&second), Some(Night));
     second.see(DAY, Instant::now());
@@ -233,7 +233,7 @@ fn what_was_set_and_what_held_by_the_light_is_kept() {
     assert_eq!(kept, r#"{"rule":{"by":"day"},"condition":null}"#, "what held by the light is of no use for that");
     third.set(None).unwrap();
     assert_eq!(third.rule().unwrap(), (by_brightness(), Origin::Settings));
-    // Another rule is decided by its first look, also in what is between the levels.
+    // Under another rule, its first frame decides, even between the levels.
     third.see(NIGHT, Instant::now());
     assert_eq!(holds(&third), Some(Night));
     third.see(DUSK, Instant::now());

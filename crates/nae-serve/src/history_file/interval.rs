@@ -1,31 +1,32 @@
-//! Frames of some seconds as one row: how many, their lowest, mean and highest energy. Rows of a second become rows of a minute,
-//! and these rows of a quarter of an hour; what those have in common is here. Nothing here knows of a file.
+//! The frames of an interval as one row: their number, and their lowest, mean and highest energy. Rows of a second are
+//! merged to rows of a minute, and these to rows of a quarter of an hour. This module has the operations on rows,
+//! without the file.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-/// Lengths of the rows of the file, in seconds. Each divides the next, so that no row lies in two of those.
+/// The lengths of the rows of the file, in seconds. Each divides the next, so that a row lies in only one longer row.
 pub(crate) const LENGTHS: [i64; 3] = [1, 60, 900];
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Point {
-    /// When it was taken: milliseconds of Unix time.
+    /// When it was taken, in milliseconds of Unix time.
     pub(crate) time: i64,
     pub(crate) energy: f32,
     pub(crate) threshold: Option<f32>,
-    /// Digest of the model.
+    /// The digest of the model.
     pub(crate) model: String,
     /// Whether that was the model for the night.
     pub(crate) night: bool,
 }
 
-/// Frames of some seconds that one model scored.
+/// The frames of an interval that one model scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Interval {
-    /// Its beginning: milliseconds of Unix time.
+    /// The beginning, in milliseconds of Unix time.
     #[serde(serialize_with = "as_text")]
     pub(crate) time: i64,
     pub(crate) seconds: i64,
@@ -33,15 +34,15 @@ pub(crate) struct Interval {
     pub(crate) min: f32,
     pub(crate) mean: f64,
     pub(crate) max: f32,
-    /// That of its last frame: energies above it are anomalies.
+    /// The threshold at the last frame; energies above it are anomalies.
     pub(crate) threshold: Option<f32>,
     pub(crate) model: String,
-    /// Whether that was in use as the model for the night, at its last frame.
+    /// Whether the model was in use as that for the night, at the last frame.
     pub(crate) night: bool,
 }
 
 impl Interval {
-    /// The one of a second that has this frame alone.
+    /// The interval of one second that contains only this frame.
     pub(crate) fn of(point: Point) -> Self {
         let Point { time, energy, threshold, model, night } = point;
         let first =
@@ -49,12 +50,12 @@ impl Interval {
         first.within(1)
     }
 
-    /// The same as a part of the interval of this length that it begins in.
+    /// The same frames as a part of the interval of this length that contains the beginning.
     pub(crate) fn within(self, seconds: i64) -> Self {
         Self { time: beginning(self.time, seconds), seconds, ..self }
     }
 
-    /// Takes in a later one of the same model.
+    /// Adds a later interval of the same model.
     pub(crate) fn merge(&mut self, later: &Self) {
         let (here, there) = (self.count as f64, later.count as f64);
         self.mean = (self.mean * here + later.mean * there) / (here + there);
@@ -66,17 +67,17 @@ impl Interval {
     }
 }
 
-/// The beginning of the interval of this length that has the time in it.
+/// The beginning of the interval of this length that contains the time.
 pub(crate) fn beginning(time: i64, seconds: i64) -> i64 {
     time - time.rem_euclid(1000 * seconds)
 }
 
-/// Intervals of one camera that are gathered, by time, length and model.
+/// The intervals of one camera, by time, length and model.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered(BTreeMap<(i64, i64, String), Interval>);
 
 impl Gathered {
-    /// Takes in one that is later than those of before.
+    /// Adds an interval that is later than the previous ones.
     pub(crate) fn add(&mut self, interval: Interval) {
         let key = (interval.time, interval.seconds, interval.model.clone());
         match self.0.get_mut(&key) {
@@ -97,13 +98,13 @@ impl Gathered {
         self.0.clear();
     }
 
-    /// In the order of time.
+    /// The intervals in order of time.
     pub(crate) fn into_intervals(self) -> Vec<Interval> {
         self.0.into_values().collect()
     }
 }
 
-/// A time as RFC 3339 in UTC; as the number that it is where there is no such year.
+/// A time as RFC 3339 in UTC, or as a number if its year cannot be represented.
 pub(crate) fn text(time: i64) -> String {
     Timestamp::from_millisecond(time).map_or_else(|_| time.to_string(), |time| format!("{time:.3}"))
 }

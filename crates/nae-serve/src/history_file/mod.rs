@@ -1,10 +1,11 @@
-//! The history on disk: energies and alarms of all cameras in one file of SQLite, `history.sqlite` in the folder of the state.
-//! One file, so that one thread writes it, one limit holds for it, and one question goes over all cameras. Cameras tell by a
-//! `recorder`, the `writer` puts it into the `store`, `retention` has go what is old, `reading` answers; `interval` is what a row
-//! is. Energies of the last hour, frame by frame, are in memory, in [`history`](super::history).
+//! The history on disk: energies and alarms of all cameras in one SQLite file, `history.sqlite` in the state folder.
+//! There is one file, so that one thread writes it, one limit applies to it, and one query covers all cameras. A
+//! `recorder` receives a camera's data, the `writer` puts them into the `store`, `retention` removes old data,
+//! `reading` answers queries; `interval` defines a row. The energies of the last hour, frame by frame, are in memory,
+//! in [`history`](super::history).
 //!
-//! Nothing waits for this file, neither scoring nor an alarm: what cannot be written is dropped and counted. That no alarm is
-//! lost is the promise of the [`journal`](super::journal), from which the last alarms come again at the next start.
+//! Neither scoring nor an alarm waits for this file: data that cannot be written are dropped and counted. The
+//! [`journal`](super::journal) guarantees that no alarm is lost; the last alarms are read from it at the next start.
 
 mod interval;
 mod reading;
@@ -32,38 +33,38 @@ pub(crate) use retention::HistoryLimits;
 use recorder::Message;
 use writer::{Setup, Writer};
 
-/// What may wait to be gathered: more than a minute of ten cameras of five frames a second.
+/// The number of messages that may wait to be gathered: more than a minute of ten cameras with five frames per second.
 const QUEUE: usize = 4096;
-/// Questions that are answered at a time.
+/// The number of queries that are answered at the same time.
 const QUESTIONS: usize = 2;
 
 /// The history of all cameras.
 pub(crate) struct History {
     path: PathBuf,
     kept: Option<Kept>,
-    /// Who reads has one of these places.
+    /// The permits to read; a reader has to acquire one.
     pub(crate) places: Semaphore,
 }
 
 struct Kept {
     limits: HistoryLimits,
     messages: SyncSender<Message>,
-    /// Until the writer has it.
+    /// Set until the writer takes it.
     received: Mutex<Option<Receiver<Message>>>,
 }
 
-/// Figures of the history.
+/// The metrics of the history.
 #[derive(Clone)]
 pub(crate) struct HistoryFigures {
-    /// Energies and alarms of each camera that were not kept.
+    /// The number of energies and alarms of each camera that were not kept.
     pub(crate) dropped: Vec<Counter>,
-    /// 1 while the file is written.
+    /// 1 while the file is being written.
     pub(crate) writing: Gauge,
     pub(crate) bytes: Gauge,
 }
 
 impl History {
-    /// In this folder; without limits none is kept.
+    /// A history in this folder; without limits, none is kept.
     pub(crate) fn new(folder: &Path, limits: Option<HistoryLimits>) -> Self {
         let kept = limits.map(|limits| {
             let (messages, received) = sync_channel(QUEUE);
@@ -72,21 +73,22 @@ impl History {
         Self { path: schema::file_in(folder), kept, places: Semaphore::new(QUESTIONS) }
     }
 
-    /// Whether one is kept.
+    /// Whether a history is kept.
     pub(crate) const fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// What takes down what becomes of a camera, by its place in the settings.
+    /// The recorder of a camera, given by its index in the settings.
     pub(crate) fn recorder(&self, camera: usize, dropped: Counter) -> Recorder {
         let kept = self.kept.as_ref();
         kept.map(|kept| Recorder::new(camera, kept.messages.clone(), dropped)).unwrap_or_default()
     }
 
-    /// Opens the file, and starts to write: of cameras by these names, whose journals have these alarms.
+    /// Opens the file and starts to write. The arguments include the names of the cameras, and the alarms in their
+    /// journals.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn start(
         &self,
         cameras: Vec<String>,
@@ -101,24 +103,24 @@ impl History {
         thread::Builder::new().name("history".into()).spawn(move || writer.run(&received)).map(Some)
     }
 
-    /// Has the writer put in what has come, and end. May wait for it.
+    /// Makes the writer store what it has received, and end. May block.
     pub(crate) fn stop(&self) {
         if let Some(kept) = &self.kept {
-            // If it has ended, that is what was wanted.
+            // An error means that the writer has ended already.
             let _ = kept.messages.send(Message::Stop);
         }
     }
 
-    /// Opens the file to read what is of a camera.
+    /// Opens the file to read the data of a camera.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// If there is no file, or it cannot be read.
     pub(crate) fn past(&self, camera: &str) -> rusqlite::Result<Past> {
         Past::open(&self.path, camera)
     }
 }
 
-/// Milliseconds of Unix time.
+/// The current time in milliseconds of Unix time.
 pub(crate) fn now() -> i64 {
     writer::now()
 }

@@ -1,5 +1,5 @@
-//! What is asked of the file: energies and alarms of an interval of time. Each answer has a limit, and no question holds the file
-//! longer than it is read: a client that takes its time must not keep the log beside the file from being emptied.
+//! Queries of the file: energies and alarms of an interval of time. Each answer has a limit, and a query holds the file
+//! only while it is read: a slow client must not prevent the write-ahead log from being emptied.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use super::interval::{Gathered, Interval, LENGTHS, as_text};
 use super::retention::{SELECT, row};
 use super::schema;
 
-/// The most alarms of an answer.
+/// The maximum number of alarms in an answer.
 const ALARMS: i64 = 1000;
-/// Milliseconds of a piece of a download.
+/// The length of a piece of a download, in milliseconds.
 const PIECE: i64 = 3600 * 1000;
 
-/// A time and a later one, in milliseconds of Unix time: from the one, and before the other.
+/// A range of time in milliseconds of Unix time: from `from`, included, to `to`, excluded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span {
     pub(crate) from: i64,
@@ -27,7 +27,7 @@ pub(crate) struct Span {
 pub(crate) struct PastAlarm {
     #[serde(serialize_with = "as_text")]
     pub(crate) time: i64,
-    /// When it was cleared; none while it is up.
+    /// When it was cleared; `None` while it is active.
     #[serde(serialize_with = "as_text_if_any")]
     pub(crate) cleared: Option<i64>,
     pub(crate) number: i64,
@@ -39,24 +39,24 @@ pub(crate) struct PastAlarm {
     pub(crate) night: bool,
 }
 
-/// What a chart shows.
+/// The data of a chart.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Chart {
     #[serde(serialize_with = "as_text")]
     pub(crate) from: i64,
     #[serde(serialize_with = "as_text")]
     pub(crate) to: i64,
-    /// Seconds of a slice; where the file has longer rows, slices are these.
+    /// The length of a slice in seconds; if the file has longer rows, these are used as slices.
     pub(crate) seconds: i64,
-    /// In the order of time.
+    /// In order of time.
     pub(crate) slices: Vec<Interval>,
-    /// The newest, in the order of time.
+    /// The newest alarms, in order of time.
     pub(crate) alarms: Vec<PastAlarm>,
-    /// Whether there are more alarms than these.
+    /// Whether there are further alarms.
     pub(crate) more_alarms: bool,
 }
 
-/// The file, open to read what is of one camera.
+/// The file, open to read the data of one camera.
 pub(crate) struct Past {
     connection: Connection,
     camera: String,
@@ -67,15 +67,15 @@ impl Past {
         Ok(Self { connection: schema::open_to_read(path)?, camera: camera.to_owned() })
     }
 
-    /// What a chart shows of a span, in about so many slices.
+    /// The chart of a time span, in about `points` slices.
     ///
     /// # Errors
-    /// The file's.
+    /// Those of the file.
     pub(crate) fn chart(&self, span: Span, points: u64) -> rusqlite::Result<Chart> {
-        // Of whole seconds, so that an hour up to this very moment has no longer slices than an hour.
+        // Computed in whole seconds, so that an hour that ends at this moment does not get longer slices than an hour.
         let seconds = ((span.to - span.from).max(0) as u64 / 1000).div_ceil(points.max(1)).max(1) as i64;
         let mut slices = Gathered::default();
-        // Rows of longer intervals are older.
+        // Longer rows are older.
         for length in LENGTHS.into_iter().rev() {
             self.each(length, span, |interval| {
                 slices.add(if interval.seconds < seconds { interval.within(seconds) } else { interval });
@@ -88,10 +88,10 @@ impl Past {
         Ok(Chart { from: span.from, to: span.to, seconds, slices: slices.into_intervals(), alarms, more_alarms })
     }
 
-    /// The rows of a piece of the span, in the order of time, and what of the span comes after; none without rows.
+    /// The rows of a piece of the span, in order of time, and the rest of the span; `None` without rows.
     ///
     /// # Errors
-    /// The file's.
+    /// Those of the file.
     pub(crate) fn piece(&self, span: Span) -> rusqlite::Result<Option<(Vec<Interval>, Span)>> {
         let mut first: Option<i64> = None;
         for length in LENGTHS {
@@ -112,15 +112,15 @@ impl Past {
         Ok(Some((rows.into_intervals(), Span { from: piece.to, to: span.to })))
     }
 
-    /// The first alarms of a span, and what of the span comes after the last of them; none without alarms.
+    /// The first alarms of a span, and the rest of the span after the last of them; `None` without alarms.
     ///
     /// # Errors
-    /// The file's.
+    /// Those of the file.
     pub(crate) fn piece_of_alarms(&self, span: Span) -> rusqlite::Result<Option<(Vec<PastAlarm>, Span)>> {
         let mut alarms = self.alarms(span, "ASC", ALARMS + 1)?;
         let more = alarms.len() as i64 > ALARMS;
         let last = alarms.last().map(|alarm| alarm.time);
-        // Those of the same moment come together.
+        // Alarms with the same time stay together.
         if more && alarms.first().map(|alarm| alarm.time) != last {
             alarms.retain(|alarm| Some(alarm.time) != last);
         }

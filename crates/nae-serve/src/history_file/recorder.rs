@@ -1,5 +1,5 @@
-//! What hands a camera's energies and alarms to the thread that writes them. Nobody waits for the disk: where the queue is full,
-//! what comes is dropped and counted.
+//! Passes a camera's energies and alarms to the thread that writes them. No caller waits for the disk: if the queue is
+//! full, new data are dropped and counted.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -8,24 +8,24 @@ use prometheus_client::metrics::counter::Counter;
 
 use super::interval::Point;
 
-/// An alarm of the past.
+/// A past alarm.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AlarmRecord {
-    /// Which is no other alarm's.
+    /// Unique among all alarms.
     pub(crate) id: String,
-    /// The journal's number.
+    /// Its number in the journal.
     pub(crate) number: u64,
-    /// When it was raised: milliseconds of Unix time.
+    /// When it was raised, in milliseconds of Unix time.
     pub(crate) time: i64,
     pub(crate) energy: f32,
     pub(crate) threshold: Option<f32>,
-    /// Digest of the model.
+    /// The digest of the model.
     pub(crate) model: String,
     /// Whether that was the model for the night.
     pub(crate) night: bool,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
     Energy {
@@ -36,21 +36,21 @@ pub(super) enum Message {
         camera: usize,
         alarm: AlarmRecord,
     },
-    /// The alarm that was up is not any more.
+    /// The active alarm was cleared.
     Cleared {
         camera: usize,
         time: i64,
     },
-    /// There will be no more.
+    /// No more messages will come.
     Stop,
 }
 
-/// Takes down what becomes of one camera. By [`Default`] it takes nothing down.
+/// Records the data of one camera. [`Default`] gives a recorder that records nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(Option<Arc<Queue>>);
 
 struct Queue {
-    /// Its place among the cameras.
+    /// The index of the camera.
     camera: usize,
     messages: SyncSender<Message>,
     dropped: Counter,
@@ -69,9 +69,9 @@ impl Recorder {
         }
     }
 
-    /// A frame was scored.
+    /// Records the score of a frame.
     pub(crate) fn energy(&self, time: i64, energy: f32, threshold: Option<f32>, model: &str, night: bool) {
-        // There is no mean with a number that is none.
+        // A mean with NaN would be NaN.
         if energy.is_finite() {
             let threshold = threshold.filter(|threshold| threshold.is_finite());
             self.tell(|camera| Message::Energy {
@@ -81,12 +81,12 @@ impl Recorder {
         }
     }
 
-    /// An alarm was raised.
+    /// Records an alarm.
     pub(crate) fn raised(&self, alarm: AlarmRecord) {
         self.tell(|camera| Message::Raised { camera, alarm });
     }
 
-    /// The alarm that was up is cleared.
+    /// Records that the active alarm was cleared.
     pub(crate) fn cleared(&self, time: i64) {
         self.tell(|camera| Message::Cleared { camera, time });
     }
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody takes anything from the queue here: who told would wait for ever.
+    /// Nobody reads the queue here: a blocking call would wait forever.
     #[test]
     fn a_full_queue_keeps_nobody_waiting_and_is_counted() {
         let (messages, received) = sync_channel(2);

@@ -1,6 +1,6 @@
-//! What goes out of the file again: rows of a second become rows of a minute, and these of a quarter of an hour, by their age;
-//! what is older than the settings say goes; and what is more than the file has room for, the oldest first. Each step is small, so
-//! that what has come does not wait long to be written, and can be the last at any time.
+//! Removal of data from the file: by their age, rows of a second are merged to rows of a minute, and these to rows of a
+//! quarter of an hour; rows older than the setting are deleted; and if the file is too large, the oldest are deleted
+//! first. Each step is small, so that new data do not wait long, and the work can stop after any step.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::store::{Store, add_interval};
 
 const HOUR: i64 = 3600 * 1000;
 const DAY: i64 = 24 * HOUR;
-/// The age at which rows of each length become rows of the next.
+/// The age in milliseconds at which rows of each length are merged to the next length.
 pub(super) const THINNED_AFTER: [i64; 2] = [2 * DAY, 30 * DAY];
-/// What is left of rows of each length where the room asks for them to become rows of the next: so much before the newest.
+/// The span before the newest row, in milliseconds, that keeps its length if lack of space requires merging.
 const KEPT_FINE: [i64; 2] = [2 * HOUR, 2 * DAY];
-/// Rows of one step.
+/// The number of rows per step.
 const STEP: i64 = 3600;
-/// Alarms of one step.
+/// The number of alarms per step.
 const ALARMS: i64 = 100;
-/// What of the room is left to the log beside the file.
+/// The part of the space that is reserved for the write-ahead log, in bytes.
 const FOR_LOG: u64 = 3_000_000;
 
-/// How long and on how many bytes history is kept.
+/// How long and in how many bytes history is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct HistoryLimits {
     pub(crate) days: u32,
@@ -31,15 +31,15 @@ pub(crate) struct HistoryLimits {
 }
 
 impl HistoryLimits {
-    /// The least room that is of use.
+    /// The smallest useful size, in bytes.
     pub(crate) const LEAST_BYTES: u64 = 8_000_000;
 }
 
 impl Store {
-    /// One step of what age asks for; false where nothing is left to do.
+    /// Makes one step that age requires; false if nothing is left to do.
     ///
     /// # Errors
-    /// The file's; nothing was done then.
+    /// Those of the file; in that case, nothing was changed.
     pub(super) fn age(&mut self, limits: HistoryLimits, now: i64) -> rusqlite::Result<bool> {
         if !self.has_short_log()? {
             return Ok(false);
@@ -55,10 +55,10 @@ impl Store {
         Ok(done)
     }
 
-    /// One step of what the room asks for; false where the file fits, or nothing more can go.
+    /// Makes one step that lack of space requires; false if the file fits, or nothing more can be removed.
     ///
     /// # Errors
-    /// The file's; nothing was done then.
+    /// Those of the file; in that case, nothing was changed.
     pub(super) fn make_room(&mut self, limits: HistoryLimits) -> rusqlite::Result<bool> {
         if self.used()? <= limits.bytes.saturating_sub(FOR_LOG) || !self.has_short_log()? {
             return Ok(false);
@@ -72,14 +72,15 @@ impl Store {
         Ok(done)
     }
 
-    /// Bytes of the file that hold something.
+    /// The number of bytes of the file that are in use.
     fn used(&self) -> rusqlite::Result<u64> {
         let number = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let pages = number("page_count")? - number("freelist_count")?;
         Ok((pages * number("page_size")?).max(0) as u64)
     }
 
-    /// Whether there is room in the log for a step. While somebody reads, it is not emptied, and each step would make it longer.
+    /// Whether the log has room for a step. While a reader is active, it is not emptied, and each step would lengthen
+    /// it.
     fn has_short_log(&self) -> rusqlite::Result<bool> {
         let is_short = || self.log_bytes() <= FOR_LOG / 2;
         if !is_short() {
@@ -88,13 +89,13 @@ impl Store {
         Ok(is_short())
     }
 
-    /// Gives pages without rows back to the disk.
+    /// Returns pages without rows to the file system.
     pub(super) fn give_back(&self) -> rusqlite::Result<()> {
-        // It gives back a page with each row that is asked for.
+        // The pragma returns one page with each row that is fetched.
         let mut pages = self.connection.prepare_cached("PRAGMA incremental_vacuum")?;
         let mut pages = pages.query(())?;
         while pages.next()?.is_some() {}
-        // Where somebody reads, the next time does it: he is not waited for.
+        // If a reader is active, the next call does it; this does not wait.
         self.connection.busy_timeout(Duration::ZERO)?;
         let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
         self.connection.busy_timeout(PATIENCE)?;
@@ -102,7 +103,7 @@ impl Store {
     }
 }
 
-/// All that are in the file, also those that the settings do not have any more.
+/// All cameras in the file, including those that are no longer in the settings.
 fn cameras(change: &Transaction<'_>) -> rusqlite::Result<Vec<i64>> {
     change.prepare_cached("SELECT id FROM camera")?.query_map((), |row| row.get(0))?.collect()
 }
@@ -122,8 +123,8 @@ fn edge(change: &Transaction<'_>, edge: Edge, camera: i64, seconds: i64) -> rusq
     change.prepare_cached(text)?.query_row(params![camera, seconds], |row| row.get(0)).optional()
 }
 
-/// Makes rows of the next length of some, the oldest of those that lie before the time that `before` says for a camera and a
-/// length; false where there are none.
+/// Merges the oldest rows to the next length, among those before the time that `before` gives for a camera and a
+/// length; false if there are none.
 fn thin_oldest(
     change: &Transaction<'_>,
     before: impl Fn(i64, usize) -> rusqlite::Result<Option<i64>>,
@@ -135,7 +136,7 @@ fn thin_oldest(
             else {
                 continue;
             };
-            // Whole rows of the next length.
+            // Only complete rows of the next length.
             let before = beginning(before, LENGTHS[at + 1]);
             if first < before && oldest.is_none_or(|oldest| first < oldest.0) {
                 oldest = Some((first, camera, at, before));
@@ -148,7 +149,7 @@ fn thin_oldest(
     Ok(true)
 }
 
-/// Makes rows of the next length of all that lie before a time.
+/// Merges all rows before a time to the next length.
 fn thin(change: &Transaction<'_>, camera: i64, at: usize, end: i64) -> rusqlite::Result<()> {
     let (from, to) = (LENGTHS[at], LENGTHS[at + 1]);
     let mut thinned = Gathered::default();
@@ -167,7 +168,7 @@ fn thin(change: &Transaction<'_>, camera: i64, at: usize, end: i64) -> rusqlite:
     Ok(())
 }
 
-/// Deletes some of what is older than a time.
+/// Deletes some of the data that are older than a time.
 fn expire(change: &Transaction<'_>, before: i64) -> rusqlite::Result<bool> {
     let mut deleted = 0;
     for camera in cameras(change)? {
@@ -183,7 +184,7 @@ fn expire(change: &Transaction<'_>, before: i64) -> rusqlite::Result<bool> {
     Ok(deleted > 0)
 }
 
-/// Deletes a day of energies, the oldest of all cameras; where there are none, some alarms.
+/// Deletes a day of energies, the oldest of all cameras; if there are none, some alarms.
 fn expire_oldest(change: &Transaction<'_>) -> rusqlite::Result<bool> {
     let mut oldest: Option<i64> = None;
     for camera in cameras(change)? {
@@ -201,7 +202,7 @@ fn expire_oldest(change: &Transaction<'_>) -> rusqlite::Result<bool> {
     let mut deleted = 0;
     for camera in cameras(change)? {
         for seconds in LENGTHS {
-            // Of rows of a second an hour, so that not all of them go where there are no others.
+            // Of rows of a second only an hour, so that not all of them are deleted if there are no others.
             let end = oldest + if seconds == LENGTHS[0] { HOUR } else { DAY };
             deleted += change
                 .prepare_cached("DELETE FROM energy WHERE camera = ?1 AND seconds = ?2 AND time < ?3")?
@@ -211,11 +212,11 @@ fn expire_oldest(change: &Transaction<'_>) -> rusqlite::Result<bool> {
     Ok(deleted > 0)
 }
 
-/// Energies with the digests of their models.
+/// Selects energies with the digests of their models.
 pub(super) const SELECT: &str = "SELECT energy.time, seconds, count, min, mean, max, threshold, digest, night
     FROM energy JOIN model ON model.id = energy.model";
 
-/// A row of [`SELECT`].
+/// Converts a row of [`SELECT`].
 pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Interval> {
     Ok(Interval {
         time: row.get(0)?,

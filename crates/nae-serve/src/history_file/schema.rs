@@ -1,5 +1,5 @@
-//! The file `history.sqlite`: its tables, its version, and what becomes of one that cannot be used. What the tables mean is in
-//! docs/camera.md, since users open the file, too.
+//! The file `history.sqlite`: its tables, its version, and the handling of a file that cannot be used. docs/camera.md
+//! describes the tables, since users open the file, too.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-/// The version of the tables, in `user_version` of the file. A new one gets its step in [`MIGRATIONS`].
+/// The version of the tables, in `user_version` of the file. A new version needs a step in [`MIGRATIONS`].
 pub(super) const VERSION: usize = MIGRATIONS.len();
 
-/// What makes tables of version n + 1 of those of version n.
+/// The steps that convert tables of version n to version n + 1.
 pub(super) const MIGRATIONS: [&str; 2] = ["
     CREATE TABLE camera (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
     CREATE TABLE model (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT;
@@ -63,26 +63,27 @@ pub(super) const MIGRATIONS: [&str; 2] = ["
         FROM alarm JOIN camera ON camera.id = alarm.camera JOIN model ON model.id = alarm.model;
 "];
 
-/// What has to be there for the file to be ours: all columns that are read and written.
+/// Selects all columns that are read and written; succeeds only for a file of this service.
 const COLUMNS: &str = "
     SELECT energy.camera, seconds, energy.time, energy.model, count, min, mean, max, energy.threshold, name, digest, alarm.id,
         number, cleared, alarm.energy, energy.night, alarm.night
     FROM energy, alarm, camera, model";
 
-/// Pages of the log of what is written, after which they go into the file, and bytes that it keeps then.
+/// The number of pages in the write-ahead log after which they are moved into the file, and the size of the log after
+/// that, in bytes.
 const LOG_PAGES: u32 = 256;
 const LOG_BYTES: u32 = 1 << 20;
-/// How long it is waited for somebody else who writes into the file.
+/// How long to wait for another writer of the file.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
     #[error("its tables are of version {found}, which a newer program wrote; this one knows {VERSION}")]
     Newer { found: i64 },
     #[error("it is no history of this service: {0}")]
     Foreign(String),
-    /// A disk that is full, a right that is missing: nothing is wrong with the file.
+    /// The disk is full, or a permission is missing: the file itself is valid.
     #[error(transparent)]
     Sqlite(rusqlite::Error),
     #[error(transparent)]
@@ -95,17 +96,17 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// Whether an error says that the file is damaged.
+/// Whether an error means that the file is damaged.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The file in the folder of the state.
+/// The path of the file in the state folder.
 pub(crate) fn file_in(folder: &Path) -> PathBuf {
     folder.join("history.sqlite")
 }
 
-/// The file that SQLite keeps beside: what was written and is not in the file yet.
+/// The path of SQLite's write-ahead log, with data that are not in the file yet.
 pub(super) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
@@ -116,10 +117,10 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Opens the file to write, or makes it. One that cannot be used gets another name, and a new one is begun.
+/// Opens the file for writing, or creates it. A file that cannot be used is renamed, and a new one is created.
 ///
 /// # Errors
-/// What keeps it from being opened that may pass.
+/// A reason that may be temporary.
 pub(super) fn open(path: &Path, now: i64) -> Result<Connection, OpenError> {
     match try_open(path) {
         Err(error @ (OpenError::Newer { .. } | OpenError::Foreign(_))) => {
@@ -130,15 +131,15 @@ pub(super) fn open(path: &Path, now: i64) -> Result<Connection, OpenError> {
     }
 }
 
-/// Gives a file that cannot be used another name.
+/// Renames a file that cannot be used.
 ///
 /// # Errors
-/// If it cannot.
+/// If renaming fails.
 pub(super) fn set_aside(path: &Path, reason: &impl std::fmt::Display, now: i64) -> io::Result<()> {
     let aside = beside(path, &format!(".aside-{now}"));
     tracing::error!("{}: {reason}; it is now {}, and a new history begins", path.display(), aside.display());
     std::fs::rename(path, &aside)?;
-    // By their names SQLite knows whose they are. The index of the log is made anew.
+    // SQLite finds the log by its name. The log's index is created again.
     let log = log_of(path);
     if log.exists() {
         std::fs::rename(log, log_of(&aside))?;
@@ -151,7 +152,7 @@ pub(super) fn set_aside(path: &Path, reason: &impl std::fmt::Display, now: i64) 
 }
 
 fn try_open(path: &Path) -> Result<Connection, OpenError> {
-    // SQLite gives the files beside the rights of this one.
+    // SQLite gives the log and its index the permissions of this file.
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
@@ -172,7 +173,7 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
         }
     }
     if version == 0 {
-        // Of no effect once there are tables.
+        // Has no effect once there are tables.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -186,17 +187,17 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
     }
     steps.commit()?;
     connection.prepare(COLUMNS).map_err(|error| match error {
-        // No such table, no such column.
+        // A missing table or column.
         rusqlite::Error::SqlInputError { msg, .. } => OpenError::Foreign(msg),
         error => error.into(),
     })?;
     Ok(connection)
 }
 
-/// Opens the file to read.
+/// Opens the file for reading.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// If there is no file, or it cannot be read.
 pub(super) fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

@@ -1,5 +1,5 @@
-//! The file as the one thread that writes it sees it: what has come is put in at once, so that it is there as a whole or not at
-//! all. What goes out again is in `retention`.
+//! The file for the one thread that writes it: new data are stored in one transaction, so that they are stored
+//! completely or not at all. `retention` removes data.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use super::interval::{Gathered, Interval};
 use super::recorder::AlarmRecord;
 use super::schema::{self, OpenError};
 
-/// What becomes of alarms, in the order in which it did.
+/// Changes of alarms, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AlarmChange {
     Raised(AlarmRecord),
-    /// At a time, in milliseconds of Unix time.
+    /// The time in milliseconds of Unix time.
     Cleared(i64),
 }
 
-/// What waits to be put in.
+/// The data to be stored.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// Of each camera, in the order of the settings.
+    /// The energies of each camera, in the order of the settings.
     pub(super) energies: Vec<Gathered>,
     pub(super) alarms: Vec<(usize, AlarmChange)>,
 }
@@ -34,7 +34,7 @@ impl Pending {
         self.alarms.is_empty() && self.rows() == 0
     }
 
-    /// Rows that energies wait to become.
+    /// The number of rows for the waiting energies.
     pub(super) fn rows(&self) -> usize {
         self.energies.iter().map(Gathered::len).sum()
     }
@@ -45,19 +45,19 @@ impl Pending {
     }
 }
 
-/// The file, open to write.
+/// The file, open for writing.
 pub(super) struct Store {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
-    /// The cameras' numbers in the file, in the order of the settings.
+    /// The ids of the cameras in the file, in the order of the settings.
     cameras: Vec<i64>,
 }
 
 impl Store {
-    /// Opens it; alarms that were up when the service ended are cleared, as the alarm filter begins empty.
+    /// Opens the file. Alarms that were active when the service ended are cleared, since the alarm filter starts empty.
     ///
     /// # Errors
-    /// What keeps it from being opened that may pass.
+    /// A reason that may be temporary.
     pub(super) fn open(path: &Path, cameras: &[String], now: i64) -> Result<Self, OpenError> {
         let mut connection = schema::open(path, now)?;
         let change = connection.transaction()?;
@@ -70,10 +70,10 @@ impl Store {
         Ok(Self { connection, path: path.to_owned(), cameras: ids })
     }
 
-    /// Puts in what waits, which does not wait any more then.
+    /// Stores the pending data and clears them.
     ///
     /// # Errors
-    /// Nothing was put in, and everything waits still.
+    /// If nothing was stored; the data stay pending.
     pub(super) fn add(&mut self, pending: &mut Pending) -> rusqlite::Result<()> {
         let change = self.connection.transaction()?;
         for (camera, gathered) in self.cameras.iter().zip(&pending.energies) {
@@ -91,12 +91,12 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes of the file, and of the log beside it.
+    /// The size of the file and its log, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         length(&self.path) + self.log_bytes()
     }
 
-    /// Bytes of the log.
+    /// The size of the log, in bytes.
     pub(super) fn log_bytes(&self) -> u64 {
         length(&schema::log_of(&self.path))
     }
@@ -111,8 +111,8 @@ fn model_id(change: &Transaction<'_>, digest: &str) -> rusqlite::Result<i64> {
     change.prepare_cached("SELECT id FROM model WHERE digest = ?1")?.query_row([digest], |row| row.get(0))
 }
 
-/// Puts in a row, or makes it one with what is there of its time: that happens when the service was started again within a
-/// second, when frames are late, and after a clock was put back.
+/// Stores a row, or merges it into an existing one with the same time, which occurs if the service was restarted within
+/// a second, if frames are late, and after a clock was set back.
 pub(super) fn add_interval(change: &Transaction<'_>, camera: i64, interval: &Interval) -> rusqlite::Result<()> {
     let Interval { time, seconds, count, min, mean, max, threshold, model, night } = interval;
     let model = model_id(change, model)?;
@@ -145,10 +145,10 @@ fn add_alarm(change: &Transaction<'_>, camera: i64, alarm: &AlarmChange) -> rusq
             let model = model_id(change, model)?;
             let known = change.prepare_cached("SELECT 1 FROM alarm WHERE id = ?1")?.exists([id])?;
             if known {
-                // It is one of the journal's that was put in before.
+                // The alarm is from the journal and was stored before.
                 return Ok(());
             }
-            // At most one alarm of a camera is up.
+            // A camera has at most one active alarm.
             clear(*time)?;
             change
                 .prepare_cached(

@@ -1,5 +1,5 @@
-//! The thread that writes the file. It takes what cameras tell from the queue, and puts it in every few seconds; in between it has
-//! what is old go. Whatever is wrong with file or disk, it goes on, and tries again.
+//! The thread that writes the file. It takes the cameras' messages from the queue, and stores their data every few
+//! seconds; in between, it removes old data. If the file or disk fails, it continues and tries again.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -15,28 +15,30 @@ use super::retention::HistoryLimits;
 use super::schema::{OpenError, is_damage, set_aside};
 use super::store::{AlarmChange, Pending, Store};
 
-/// How often what has come is put in. A kill loses as much; a shorter time wears out flash memory, as each writes a page a camera.
+/// How often data are stored. A crash loses the data of this time; a shorter time wears out flash memory, since each
+/// write needs a page per camera.
 const BATCH: Duration = Duration::from_secs(2);
-/// How often it is looked for what is old.
+/// How often old data are looked for.
 const LOOK: Duration = Duration::from_secs(300);
-/// How long that may take before what has come is written again.
+/// How long that may take before new data are written again.
 const LOOK_TIME: Duration = Duration::from_millis(500);
-/// Rows, and alarms, that may wait while the file cannot be written; more are dropped and counted.
+/// The number of rows, and of alarms, that may wait while the file cannot be written; further ones are dropped and
+/// counted.
 const MOST_ROWS: usize = 20_000;
 const MOST_ALARMS: usize = 4096;
-/// A clock that moves this much against the one that does not jump was put right; until it has not been for so long,
-/// nothing goes by age.
+/// If the wall clock moves by this much, in milliseconds, against the monotonic clock, it was set; until it has not
+/// been set for the time of `SETTLED`, nothing is removed by age.
 const JUMP: i64 = 60_000;
 const SETTLED: Duration = Duration::from_secs(600);
 
-/// What the writer is started with.
+/// The arguments of the writer.
 pub(super) struct Setup {
     pub(super) path: PathBuf,
     pub(super) cameras: Vec<String>,
     pub(super) limits: HistoryLimits,
-    /// Energies and alarms of each camera that are not kept.
+    /// The number of energies and alarms of each camera that were not kept.
     pub(super) dropped: Vec<Counter>,
-    /// Whether the file is written, and bytes of it.
+    /// Whether the file is being written; the next field: its size in bytes.
     pub(super) writing: Gauge,
     pub(super) bytes: Gauge,
 }
@@ -45,19 +47,20 @@ pub(super) struct Writer {
     setup: Setup,
     store: Option<Store>,
     pending: Pending,
-    /// What was last said to be wrong.
+    /// The last logged reason.
     pub(super) wrong: Option<String>,
     clock: Clock,
     pub(super) looked: Option<Instant>,
 }
 
 impl Writer {
-    /// With alarms of the journals, of which the file may not have the last; and opens the file, or says what is wrong.
+    /// Creates a writer with the alarms of the journals, the last of which may be missing in the file; opens the file,
+    /// or logs the reason if it cannot be opened.
     pub(super) fn new(setup: Setup, alarms: Vec<Vec<AlarmRecord>>) -> Self {
         let mut pending = Pending::of(setup.cameras.len());
         let expired = now() - i64::from(setup.limits.days) * 86_400_000;
         for (camera, alarms) in alarms.into_iter().enumerate() {
-            // The filter begins empty: none of them is up.
+            // The filter starts empty: none of them is active.
             let of_camera = alarms.into_iter().filter(|alarm| alarm.time >= expired).map(AlarmChange::Raised);
             pending.alarms.extend(of_camera.chain([AlarmChange::Cleared(now())]).map(|change| (camera, change)));
         }
@@ -66,7 +69,7 @@ impl Writer {
         this
     }
 
-    /// Goes on until it is told to stop, or nobody is left to tell it anything.
+    /// Runs until it is stopped, or all senders are dropped.
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
         let mut next = Instant::now() + BATCH;
         loop {
@@ -75,7 +78,7 @@ impl Writer {
                 Ok(message) => self.take(message),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            // Looked at after each, as messages may come without a pause.
+            // Checked after each message, since messages may come without a pause.
             if Instant::now() >= next {
                 self.write();
                 self.look();
@@ -111,7 +114,7 @@ impl Writer {
         }
     }
 
-    /// Puts in what waits, and says once what keeps it from that, and that it does no more.
+    /// Stores the pending data; logs once the reason if that fails, and once that it works again.
     pub(super) fn write(&mut self) {
         self.clock.look(now());
         match self.try_write().or_else(|problem| self.set_aside(problem)) {
@@ -136,9 +139,10 @@ impl Writer {
         self.setup.bytes.set(self.store.as_ref().map_or(0, |store| store.bytes() as i64));
     }
 
-    /// Puts in what waits. Where that fails, the file is opened anew the next time, as what is wrong may be with those beside it.
+    /// Stores the pending data. If that fails, the file is opened again the next time, since the cause may be in the
+    /// files beside it.
     fn try_write(&mut self) -> Result<(), Problem> {
-        // One that was deleted or moved would be written where nobody finds it.
+        // A file that was deleted or moved would be written where nobody finds it.
         if self.store.as_ref().is_some_and(|store| !store.path.exists()) {
             self.store = None;
         }
@@ -157,14 +161,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the file smaller; false where it does not become so.
+    /// Makes the file smaller; false if that fails.
     fn empty(&self, store: &mut Store) -> rusqlite::Result<bool> {
         store.give_back()?;
         let before = store.bytes();
         Ok(before <= self.setup.limits.bytes || (store.make_room(self.setup.limits)? && store.bytes() < before))
     }
 
-    /// Sets a file aside that turns out to be damaged, and begins another. It is closed by then.
+    /// Renames a file that is found to be damaged, which is closed by then, and creates another.
     fn set_aside(&mut self, Problem { reason, is_damage }: Problem) -> Result<(), String> {
         if !is_damage {
             return Err(reason);
@@ -173,7 +177,7 @@ impl Writer {
         self.try_write().map_err(|problem| problem.reason)
     }
 
-    /// Has go what is old or too much, for a moment.
+    /// Removes old or excess data, for a limited time.
     pub(super) fn look(&mut self) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
@@ -186,21 +190,21 @@ impl Writer {
                 .make_room(self.setup.limits)
                 .and_then(|made| Ok(made || (self.clock.is_settled() && store.age(self.setup.limits, now())?)));
             more = stepped.unwrap_or_else(|error| {
-                // What writes says so and does what there is to do, if it meets the same.
+                // If the writing meets the same error, it logs and handles it.
                 tracing::warn!(%error, "history was not thinned");
                 false
             });
         }
-        // What is left to do is gone on with after the next batch.
+        // The rest of the work continues after the next batch.
         self.looked = (!more).then(Instant::now);
         self.store = Some(store);
     }
 }
 
-/// What keeps the file from being written.
+/// The reason why the file cannot be written.
 struct Problem {
     reason: String,
-    /// It is the file itself.
+    /// Whether the file itself is damaged.
     is_damage: bool,
 }
 
@@ -216,16 +220,16 @@ impl From<rusqlite::Error> for Problem {
     }
 }
 
-/// Milliseconds of Unix time.
+/// The current time in milliseconds of Unix time.
 pub(super) fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
-/// The clock on the wall beside the one that does not jump.
+/// The wall clock compared with the monotonic clock.
 struct Clock {
     wall: i64,
     steady: Instant,
-    /// When it was last put right, or the service started.
+    /// The time at which the wall clock was last set, or the service started.
     since: Instant,
 }
 
@@ -269,7 +273,7 @@ mod tests {
         clock.look_at(wall(2), at(2));
         assert!(!clock.is_settled_at(at(599)));
         assert!(clock.is_settled_at(at(600)));
-        // A little at a time, as a clock that is wrong by little is put right.
+        // In small steps, as a slightly wrong clock is corrected.
         for second in 3..700 {
             clock.look_at(wall(second as i64) + 900 * second as i64, at(second));
         }

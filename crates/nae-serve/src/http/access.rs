@@ -1,5 +1,6 @@
-//! Who may do what, and how often. With tokens, whoever sends one, what it is for. Without any the service listens on loopback,
-//! where everyone on this machine may do everything; but a page from elsewhere, open in a browser on this machine, may not.
+//! Access control: which requests are permitted, and how often. With tokens, each request's token determines what it
+//! may do. Without any, the service listens on loopback, and everyone on this machine may do everything; but a page
+//! from another site, open in a browser on this machine, may not.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Once};
@@ -17,16 +18,16 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// The other end of a connection, with every request that comes by it: a client, or a proxy.
+/// The other end of the connection that a request came by: a client or a proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// Why a request is not let through.
+/// The reason why a request is refused.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It is not for whoever sent it.
+    /// Its sender has no permission.
     No(Problem),
-    /// It may come again after this time.
+    /// It may be sent again after this time.
     Later(Duration, String),
 }
 
@@ -50,12 +51,13 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Rounded up: whoever comes then is not too early.
+/// Rounds up, so that a client that waits for this long is not too early.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// Lets a request for what `needed` is for through, with the role that it has, or says why not.
+/// Passes on a request that the role `needed` permits, with the role of its sender, or answers with the reason for the
+/// refusal.
 pub(super) async fn check(
     State((service, needed)): State<(Arc<Service>, Role)>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -77,12 +79,12 @@ pub(super) async fn check(
     let change = (needed == Role::Operate).then(|| request.uri().path().to_owned());
     let response = next.run(request).await;
     if let Some(path) = change {
-        tracing::info!(%address, path, status = response.status().as_u16(), "a change was asked for");
+        tracing::info!(%address, path, status = response.status().as_u16(), "a change was requested");
     }
     Ok(response)
 }
 
-/// Who asks: the other end of the connection, or where that is a trusted proxy the one that it names.
+/// The client: the other end of the connection, or if that is a trusted proxy, the client that it names.
 fn client(service: &Service, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Problem> {
     static SAID: Once = Once::new();
     let proxies = &service.config.trusted_proxies;
@@ -98,7 +100,8 @@ fn client(service: &Service, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr
     proxies.client(peer, headers).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
 }
 
-/// Takes a request from what the client may ask of changes and scores. Cameras' frames are not asked for, and wait for none of this.
+/// Counts a request towards the client's limits of changes and scores. Cameras' frames are not requests, and are not
+/// limited.
 fn take(service: &Service, client: Client, needed: Role, method: &Method) -> Result<(), Refused> {
     if method != Method::POST {
         return Ok(());
@@ -122,7 +125,7 @@ fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -
     let client = Client::from(address);
     let given = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let needed = || Problem::new(StatusCode::UNAUTHORIZED, "send a token of the service: `Authorization: Bearer …`");
-    // To send none is no guess.
+    // A request without a token is not a guess.
     let given = given.ok_or_else(needed)?;
     match service.limits.token(client, given, Instant::now(), |given| service.config.tokens.role(given)) {
         Tried::Right(role) => Ok(role),
@@ -130,13 +133,16 @@ fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -
             service.metrics.wrong_tokens.inc();
             if let Some(lock_out) = lock_out {
                 let seconds = lock_out.as_secs();
-                tracing::warn!(%client, seconds, "too many wrong tokens: no token from there is looked at for a time");
+                tracing::warn!(%client, seconds, "too many wrong tokens: tokens from there are refused for a time");
             }
             Err(needed().into())
         }
         Tried::Locked(left) => {
             service.metrics.limited(Limit::WrongTokens);
-            Err(Refused::Later(left, format!("too many wrong tokens from {client}: none from there is looked at now")))
+            Err(Refused::Later(
+                left,
+                format!("too many wrong tokens from {client}: tokens from there are refused for now"),
+            ))
         }
     }
 }
@@ -145,14 +151,14 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// `address` is that of the client that `peer` asks for.
+/// Grants the role of a service without tokens; `address` is the client's, on whose behalf `peer` sent the request.
 fn role_without_token(
     proxies: &TrustedProxies,
     peer: IpAddr,
     address: IpAddr,
     headers: &HeaderMap,
 ) -> Result<Role, Problem> {
-    // A proxy on this machine has its address, and may send its name: whoever asks by it would have all rights.
+    // A proxy on this machine has this machine's address, and may send its name: all its clients would have all rights.
     if proxies.are_missing_one(peer, headers) {
         let reason = "without a token the service answers to its own machine only, and this request comes by a proxy that is not \
                       among `trusted_proxies`: give the service a `token_file`";
@@ -167,7 +173,8 @@ fn role_without_token(
         let reason = "without a token the service answers to its own machine only: give it a `token_file`";
         return Err(Problem::new(StatusCode::FORBIDDEN, reason));
     }
-    // A name that leads here by somebody's DNS is not ours; nor is another that a proxy says that the service was called.
+    // A foreign name may resolve to this machine by somebody's DNS; the same applies to a host name that a proxy
+    // forwards.
     let hosts = proxies.hosts(peer, headers);
     if !text(headers, header::HOST).is_none_or(is_local) || !hosts.iter().all(|host| is_local(host)) {
         let reason = "without a token the service answers to localhost and 127.0.0.1 only";
@@ -182,7 +189,7 @@ fn role_without_token(
     Ok(Role::Operate)
 }
 
-/// Whether a host, with or without a port, is this machine by a name nobody else can give.
+/// Whether a host, with or without a port, is a name of this machine that nobody else can use.
 fn is_local(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -208,7 +215,7 @@ mod tests {
         assert_eq!(told, [0, 1, 1, 1, 2]);
     }
 
-    /// Apache sends the name of the place that it passes requests to, and has this machine's address.
+    /// Apache sends the name of the target to which it passes requests, and has this machine's address.
     #[test]
     fn without_a_token_a_proxy_that_is_not_trusted_brings_nobody_in() {
         let loopback = [127, 0, 0, 1].into();
@@ -226,7 +233,7 @@ mod tests {
         for header in ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "via", "forwarded"] {
             assert_eq!(role("", header), Err(403), "{header}");
             assert_eq!(role("10.0.0.0/8", header), Err(403), "{header}");
-            // Of one that is trusted nothing is known but that somebody asks by it.
+            // A header of a trusted proxy only shows that it has a client.
             assert_eq!(role("127.0.0.1", header), Err(403), "{header}");
         }
         for (header, value) in [("x-forwarded-for", "127.0.0.1"), ("forwarded", "for=127.0.0.1")] {

@@ -1,5 +1,5 @@
-//! Which camera a request is for: the one that its address names, the one of `?camera=`, or the only one; and which of its two
-//! models, where it has one for the night.
+//! Determines the camera of a request: the one in its address, the one of `?camera=`, or the single one; and which of
+//! its two models, if it has one for the night.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::super::camera::Camera;
 use super::super::day_night::Condition;
 use super::{Problem, query};
 
-/// The camera of an address: `/api/cameras/CAMERA/…`, or `/api/…` where there is but one.
+/// The camera of an address: `/api/cameras/CAMERA/…`, or `/api/…` if there is only one.
 pub(super) struct OfAddress(pub(super) Arc<Camera>);
 
-/// The camera of `?camera=CAMERA`, which may be left out where there is but one.
+/// The camera of `?camera=CAMERA`, which is optional if there is only one.
 pub(super) struct OfQuery(pub(super) Arc<Camera>);
 
 impl FromRequestParts<Arc<Service>> for OfAddress {
@@ -60,7 +60,7 @@ impl FromRequestParts<Arc<Service>> for OfQuery {
     }
 }
 
-/// The camera of an address, and which of its two models is meant: that of `?condition=night`, else that of the day.
+/// The camera of an address, and the condition whose model is meant: that of `?condition=night`, else the day.
 pub(super) struct OfCondition(pub(super) Arc<Camera>, pub(super) Condition);
 
 impl FromRequestParts<Arc<Service>> for OfCondition {
@@ -85,7 +85,7 @@ impl FromRequestParts<Arc<Service>> for OfCondition {
     }
 }
 
-/// The camera of this name.
+/// The camera with this name.
 pub(super) fn named(service: &Service, name: &str) -> Result<Arc<Camera>, Problem> {
     let reason = || format!("there is no camera of this name; there are {}", service.names());
     service.camera(name).cloned().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, reason()))

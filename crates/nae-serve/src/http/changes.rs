@@ -1,5 +1,5 @@
-//! What one may change of a camera: threshold, calibration, model, and whether alarms are raised. All are POSTs of `application/json`, which a form
-//! on another site's page cannot send.
+//! Changes of a camera: threshold, calibration, model, and whether alarms are raised. All are POSTs of
+//! `application/json`, which a form on another site's page cannot send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::super::quiet::{AlarmState, LONGEST};
 use super::asked::OfAddress;
 use super::{Problem, body, json};
 
-/// The largest request, unless it is said otherwise.
+/// The default limit for the size of a request, in bytes.
 const LIMIT: usize = 1 << 16;
 /// The shortest snooze, in minutes.
 const SHORTEST: f64 = 0.01;
@@ -28,7 +28,7 @@ struct Rate {
     false_positive_rate: f32,
 }
 
-/// A span of the past: `from` seconds ago to `to` seconds ago.
+/// An interval of the past: `from` seconds ago to `to` seconds ago.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Span {
@@ -37,7 +37,7 @@ struct Span {
     to: f64,
 }
 
-/// Without a length: until alarms are resumed.
+/// Without a length, the pause lasts until alarms are resumed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pause {
@@ -45,17 +45,17 @@ struct Pause {
     minutes: Option<f64>,
 }
 
-/// What an action without settings is sent.
+/// The body of an action without settings.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// The request, read from JSON.
+/// Parses the JSON of a request.
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     read_up_to(request, LIMIT).await
 }
 
-/// A request of up to so many bytes, read from JSON.
+/// Parses the JSON of a request of at most `limit` bytes.
 pub(super) async fn read_up_to<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if kind.split(';').next() != Some("application/json") {
@@ -65,7 +65,7 @@ pub(super) async fn read_up_to<T: DeserializeOwned>(request: Request, limit: usi
     serde_json::from_slice(&bytes).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
 }
 
-/// Makes a change, away from the threads that answer others.
+/// Makes a change on a separate thread, so that other requests are not delayed.
 pub(super) async fn change<T: Send + 'static>(
     camera: Arc<Camera>,
     make: impl FnOnce(&Camera) -> Result<T, ChangeError> + Send + 'static,
@@ -83,12 +83,12 @@ pub(super) async fn change<T: Send + 'static>(
     }
 }
 
-/// What is in use after a change.
+/// The state after a change.
 #[derive(Serialize)]
 struct Changed {
     threshold: Option<f32>,
     false_positive_rate: Option<f32>,
-    /// None where it was taken back meanwhile.
+    /// `None` if the model was removed meanwhile.
     model: Option<String>,
 }
 
@@ -100,7 +100,7 @@ fn done(camera: &Camera) -> Response {
     json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: model.map(|model| model.digest.clone()) })
 }
 
-/// Whether alarms are raised after a change.
+/// The state of the alarms after a change.
 #[derive(Serialize)]
 struct Attention {
     alarms: AlarmState,

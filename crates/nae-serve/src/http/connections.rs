@@ -1,4 +1,5 @@
-//! How clients come here: connections, encrypted or not, and how long one may take to say what it wants and to take the answer.
+//! Connections of clients, encrypted or not, and the limits of how long a client may take to send a request and to
+//! receive the answer.
 
 use std::io;
 use std::net::IpAddr;
@@ -27,16 +28,16 @@ use super::patience::Patient;
 use super::places::Places;
 use super::{Problem, router};
 
-/// How long a client may take to send the head of a request, and before that to agree on how to encrypt.
+/// How long a client may take to send the head of a request, and before that for the TLS handshake.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of an answer.
+/// How long a client may accept no byte of an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// How long requests that have begun may take when the service stops.
 const DRAIN: Duration = Duration::from_secs(10);
-/// What a connection of TLS begins with: a record of its handshake (RFC 8446, 5.1). No request does.
+/// The first byte of a TLS connection: a handshake record (RFC 8446, 5.1). No HTTP request begins with it.
 const HANDSHAKE: u8 = 22;
 
-/// Serves until `stop` is done, then lets requests that have begun come to their end.
+/// Serves until `stop` completes, then waits for requests that have begun.
 pub(crate) async fn serve(
     mut listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -54,7 +55,7 @@ pub(crate) async fn serve(
                 let is_proxy = service.config.trusted_proxies.trust(peer.ip());
                 match places.take((!is_proxy).then(|| Client::from(peer.ip()))).await {
                     Some(place) => return (stream, peer, place),
-                    // Its connection is closed, without a word: to say one would take a place.
+                    // The connection is closed without an answer, which would need a place.
                     None => service.metrics.limited(Limit::Connections),
                 }
             }
@@ -63,7 +64,7 @@ pub(crate) async fn serve(
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        // Small answers should not wait for more.
+        // Small answers should not be delayed.
         let _ = stream.set_nodelay(true);
         let client = Connection { peer: peer.ip(), answers: answers.clone(), watcher: graceful.watcher() };
         let (tls, service) = (tls.clone(), Arc::clone(&service));
@@ -82,23 +83,23 @@ pub(crate) async fn serve(
     }
 }
 
-/// A client that has come.
+/// A connected client.
 struct Connection {
     peer: IpAddr,
     answers: TowerToHyperService<Router>,
-    /// Knows when the service stops.
+    /// Notified when the service stops.
     watcher: Watcher,
 }
 
-/// What came of a handshake.
+/// The result of a handshake.
 enum Begun {
     Encrypted(Box<TlsStream<TcpStream>>),
-    /// The client speaks HTTP without TLS.
+    /// The client uses HTTP without TLS.
     Plain(TcpStream),
 }
 
 impl Connection {
-    /// Answers requests until the client has no more.
+    /// Answers requests until the client closes the connection.
     async fn answer(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { peer, answers, watcher } = self;
         let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -106,7 +107,7 @@ impl Connection {
             answers.call(request)
         });
         let connection = http().serve_connection(TokioIo::new(Patient::new(stream, ANSWER_TIME)), answers);
-        // A client that went away is not our error.
+        // A client that disconnected is not an error of the service.
         let _ = watcher.watch(connection).await;
     }
 
@@ -114,13 +115,13 @@ impl Connection {
         let mut stopping = service.stopping.subscribe();
         let begun = tokio::select! {
             begun = tokio::time::timeout(HEAD_TIME, begin(stream, tls)) => begun,
-            // Nothing was asked for yet.
+            // No request has been sent yet.
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         match begun {
             Ok(Ok(Begun::Encrypted(stream))) => self.answer(*stream).await,
             Ok(Ok(Begun::Plain(stream))) => self.refuse(stream, service).await,
-            // Who looks for open ports and who went away; and clients that do not know the certificate's authority.
+            // Port scanners, clients that disconnected, and clients that do not trust the certificate's authority.
             Ok(Err(error)) => {
                 service.metrics.handshakes_failed.inc();
                 tracing::debug!(peer = %self.peer, %error, "no encrypted connection");
@@ -131,8 +132,8 @@ impl Connection {
         }
     }
 
-    /// Tells a client that does not speak TLS to do so. It is not sent there: what it sent could be read by others, a token too, and
-    /// it would go on so.
+    /// Tells a client that does not use TLS to do so. It is not redirected: others could have read what it sent, even a
+    /// token, and with a redirection it would continue to send that.
     async fn refuse(self, stream: TcpStream, service: &Service) {
         let answers = service_fn(|_: hyper::Request<Incoming>| {
             let reason = "this service speaks TLS: ask https:// in place of http://";
@@ -148,7 +149,7 @@ impl Connection {
 
 async fn begin(stream: TcpStream, tls: &TlsAcceptor) -> io::Result<Begun> {
     let mut first = [0];
-    // Nothing at all is what TLS has a better error for.
+    // For an empty connection, TLS has a better error.
     if stream.peek(&mut first).await? > 0 && first[0] != HANDSHAKE {
         return Ok(Begun::Plain(stream));
     }

@@ -1,5 +1,5 @@
-//! Whether it is day or night at a camera, over HTTP: how it is and by what that is told, another rule in its place, and back to that
-//! of the settings. What the rules are is in `day_night`.
+//! Day and night at a camera, over HTTP: shows the condition and the rule, sets another rule, and restores that of the
+//! settings. The rules are in `day_night`.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use super::asked::OfAddress;
 use super::changes::{Nothing, change, read};
 use super::{Problem, json};
 
-/// Day and night, and their models.
+/// The state of day and night, and their models.
 #[derive(Serialize)]
 struct Told {
-    /// None where the two are not told apart.
+    /// `None` if the two are not distinguished.
     rule: Option<RuleText>,
     from: Option<Origin>,
     now: Option<DayNightState>,
-    /// Of the last frame that was looked at for it.
+    /// The light of the last measured frame.
     light: Option<Light>,
-    /// What the model of each is known by; none where there is none.
+    /// The digests of the models; `None` for a condition without one.
     models: Models,
 }
 

@@ -1,5 +1,5 @@
-//! `/openapi.json`: the description of the interface. What a camera has is written once, as that of an only camera; here the
-//! addresses by a camera's name are made of it.
+//! `/openapi.json`: the description of the interface. The file describes the addresses of a single camera; those with a
+//! camera's name are derived from them here.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::typed;
 
-/// Where the addresses of an only camera are, those of a camera by its name, and the one that is of all.
+/// The prefix of a single camera's addresses, that of addresses with a camera's name, and the one address for all
+/// cameras.
 const ONLY: &str = "/api";
 const BY_NAME: &str = "/api/cameras/{camera}";
 const OF_ALL: &str = "/api/cameras";
@@ -33,7 +34,7 @@ fn complete(written: &str) -> String {
         }
         let operations = paths.values_mut().filter_map(Value::as_object_mut).flat_map(|of_path| of_path.values_mut());
         for operation in operations {
-            // What anybody may ask has no limit.
+            // Requests that anybody may send are not limited.
             if operation.get("security").is_none()
                 && let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut)
             {
@@ -44,7 +45,7 @@ fn complete(written: &str) -> String {
     description.to_string()
 }
 
-/// The answer to an address that sends too many wrong tokens, changes or requests to score.
+/// The answer to an address that sends too many wrong tokens, changes or scoring requests.
 fn too_often() -> Value {
     json!({
         "description": "Too many wrong tokens, changes or requests to score from this address: when to come again",

@@ -1,5 +1,5 @@
-//! `GET /events`: what happens, as server-sent events (HTML standard, 9.2), of all cameras or of the one of `?camera=`. A client
-//! too slow for them misses some, and is told how many; nobody waits for it.
+//! `GET /events`: events as server-sent events (HTML standard, 9.2), of all cameras or of the one of `?camera=`. A
+//! client that is too slow misses some, and receives their number; it delays nobody else.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::super::camera_name::CameraName;
 use super::super::monitor::Event;
 use super::{Problem, asked, query};
 
-/// What happened, and at which camera.
+/// An event and its camera.
 #[derive(Serialize)]
 struct Told<'a> {
     camera: &'a CameraName,
@@ -33,18 +33,18 @@ pub(super) async fn stream(
         Some(name) => vec![asked::named(&service, name)?],
         None => service.cameras.clone(),
     };
-    // Each camera has its own channel, so that one of many events does not make others' be missed.
+    // Each camera has its own channel, so that many events of one do not displace those of others.
     let all: StreamMap<CameraName, BroadcastStream<Event>> = cameras
         .iter()
         .map(|camera| (camera.config.name.clone(), BroadcastStream::new(camera.monitor.events())))
         .collect();
     let events = all
-        // Otherwise a page that is open would keep the service from stopping.
+        // Otherwise, an open page would prevent the service from stopping.
         .take_while(|(_, event)| !matches!(event, Ok(Event::Stopping)))
         .map(|(camera, event)| match event {
             Ok(event) => {
                 let told = Told { camera: &camera, event: &event };
-                // Texts and finite numbers: this does not fail.
+                // Cannot fail: events consist of texts and finite numbers.
                 Ok(sse::Event::default().data(serde_json::to_string(&told).unwrap_or_default()))
             }
             Err(BroadcastStreamRecvError::Lagged(missed)) => {

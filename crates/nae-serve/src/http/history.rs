@@ -1,5 +1,5 @@
-//! The history on disk over HTTP: what a chart shows of an interval, and all of an interval as CSV, sent while it is read. What
-//! is asked for is checked here; whoever is slow to take a download holds neither a thread nor the file.
+//! The history on disk over HTTP: the chart of an interval, and all data of an interval as CSV, sent while it is read.
+//! Parameters are checked here; a client that is slow to take a download occupies neither a thread nor the file.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use super::super::history_file::{self, Past, Span};
 use super::asked::OfAddress;
 use super::{Problem, json, query};
 
-/// Milliseconds of the longest interval: ten years.
+/// The longest interval, in milliseconds: ten years.
 const LONGEST: i64 = 3660 * 86_400_000;
-/// Slices of a chart unless somebody says otherwise, and the most.
+/// The default number of slices of a chart, and the maximum.
 const POINTS: u64 = 600;
 const MOST_POINTS: u64 = 2000;
-/// How far back, unless somebody says.
+/// The default length of an interval, in milliseconds.
 const USUAL: i64 = 3_600_000;
-/// Pieces of a download that may wait, and how long a client may take for one.
+/// The number of pieces of a download that may wait, and how long a client may take for one.
 const PIECES: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ fn wrong(reason: String) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, reason)
 }
 
-/// A time as RFC 3339, or as seconds before now: milliseconds of Unix time.
+/// Parses a time, RFC 3339 or seconds before now, to milliseconds of Unix time.
 fn time(text: Option<&str>, name: &str, now: i64) -> Result<Option<i64>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let text = percent_decode_str(text).decode_utf8_lossy();
@@ -50,9 +50,9 @@ fn time(text: Option<&str>, name: &str, now: i64) -> Result<Option<i64>, Problem
     })
 }
 
-/// `?from=`, `&to=`: the last hour where they are left out.
+/// `?from=`, `&to=`: the default is the last hour.
 fn span(text: Option<&str>, now: i64) -> Result<Span, Problem> {
-    // What comes at this very moment is in it.
+    // Includes data of this very moment.
     let to = time(query(text, "to"), "to", now)?.unwrap_or(now + 1);
     let from = time(query(text, "from"), "from", now)?.unwrap_or(to - USUAL);
     if from >= to {
@@ -64,7 +64,7 @@ fn span(text: Option<&str>, now: i64) -> Result<Span, Problem> {
     Ok(Span { from, to })
 }
 
-/// Asks the file of a camera, when it is its turn, away from the threads that answer others.
+/// Queries the file of a camera, in turn and on a separate thread, so that other requests are not delayed.
 async fn ask<T: Send + 'static>(
     service: Arc<Service>,
     camera: Arc<Camera>,
@@ -78,14 +78,14 @@ async fn ask<T: Send + 'static>(
         let reason = format!("the history cannot be read now: {error}");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason)
     };
-    // It is never closed.
+    // The semaphore is never closed.
     let _place = service.history.places.acquire().await.map_err(|error| failed(&error))?;
     let asked = Arc::clone(&service);
     let answered = move || asked.history.past(camera.config.name.as_str()).and_then(|past| question(&past));
     tokio::task::spawn_blocking(answered).await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
-/// `?from=`, `&to=`, `&points=`: what a chart shows.
+/// `?from=`, `&to=`, `&points=`: the data of a chart.
 pub(super) async fn interval(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
@@ -113,7 +113,7 @@ pub(super) async fn csv(
         let Some((rows, left)) = past.piece(span)? else { return Ok(None) };
         let mut lines = String::with_capacity(80 * rows.len());
         for row in rows {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 lines,
                 "{},{},{},{},{},{},{},{},{}",
@@ -170,12 +170,12 @@ pub(super) async fn alarms_csv(
         .await
 }
 
-/// Nothing for what is not there.
+/// A field of CSV; empty for `None`.
 fn field(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Lines of a piece of a span, and what comes after; none where nothing is left.
+/// The lines of a piece of an interval, and the rest of it; `None` if nothing is left.
 type Piece = rusqlite::Result<Option<(String, Span)>>;
 
 async fn download(
@@ -187,7 +187,7 @@ async fn download(
     read: fn(&Past, Span) -> Piece,
 ) -> Result<Response, Problem> {
     let span = span(text, history_file::now())?;
-    // What is wrong with the first piece is the answer still.
+    // An error in the first piece can still be reported as the status of the answer.
     let first = ask(Arc::clone(&service), Arc::clone(&camera), move |past| read(past, span)).await?;
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
@@ -207,7 +207,7 @@ async fn download(
                     match asked {
                         Ok(left) => Some((lines, left)),
                         Err(Problem(_, reason)) => {
-                            // So that the client sees that it is not whole.
+                            // Lets the client see that the download is incomplete.
                             let _ = send(&sender, Err(std::io::Error::other(reason))).await;
                             return;
                         }
@@ -219,7 +219,7 @@ async fn download(
     Ok((headers, Body::from_stream(ReceiverStream::new(pieces))).into_response())
 }
 
-/// Hands a piece to the client; the error is that it takes none.
+/// Sends a piece to the client; an error if the client does not take it.
 async fn send(sender: &Sender<std::io::Result<Bytes>>, piece: std::io::Result<String>) -> Result<(), ()> {
     let sent = tokio::time::timeout(PATIENCE, sender.send(piece.map(Bytes::from))).await;
     sent.map_err(drop)?.map_err(drop)
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(asked("from=86400"), (86_400_000, -1));
         assert_eq!(asked("from=20.5&to=10"), (20_500, 10_000));
         assert_eq!(asked("to=0&from=1e3"), (1_000_000, 0));
-        // 2026-09-07T03:00:00Z is NOW.
+        // NOW is 2026-09-07T03:00:00Z.
         assert_eq!(asked("from=2026-09-07T02:59:00Z&to=2026-09-07T02:59:30.250Z"), (60_000, 29_750));
         assert_eq!(asked("from=2026-09-07T04%3A59%3A00%2B02%3A00&to=0"), (60_000, 0));
     }

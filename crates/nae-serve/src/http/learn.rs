@@ -1,5 +1,6 @@
-//! Learning at a camera, over HTTP: how it is, the frames, and what may be asked for. Each action is a POST whose last part is
-//! its name; the answer is how learning is then. `?condition=night` is for the model of the night. What an action does, and when it is allowed, is in `learn`.
+//! Learning at a camera, over HTTP: its state, the frames, and the actions. Each action is a POST whose last part is
+//! its name; the answer is the state of learning after it. `?condition=night` selects the model of the night. The
+//! actions, and when they are permitted, are in `learn`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,26 +24,27 @@ use super::asked::OfCondition;
 use super::changes::{Nothing, read};
 use super::{Problem, body, json, query, typed};
 
-/// Frames of a page, and the most that are listed at once.
+/// The default number of frames of a page, and the maximum.
 const PAGE: usize = 60;
 const MOST_LISTED: usize = 1000;
-/// Frames that are collected unless somebody says otherwise, and the most that may be.
+/// The default number of frames that are collected, and the maximum.
 const USUAL_FRAMES: usize = 2000;
 const MOST_FRAMES: usize = 20_000;
-/// Minutes that a training, and collecting, may take at most.
+/// The maximum time for training or collecting, in minutes.
 const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
-/// Pixels of a thumbnail, at most.
+/// The maximum width and height of a thumbnail, in pixels.
 const THUMBNAIL: (u32, u32) = (160, 120);
-/// Slices of a history.
+/// The number of slices of a history.
 const SLICES: usize = 600;
-/// Pieces of a download that may wait.
+/// The number of pieces of a download that may wait.
 const PIECES: usize = 4;
 
-/// What a report may do in a browser: nothing but show itself. It has styles and pictures of its own, and no scripts.
+/// The content security policy of a report: a browser may only show it. It contains its own styles and pictures, and no
+/// scripts.
 pub(super) const REPORT_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
 
-/// Does something with a camera, away from the threads that answer others.
+/// Runs an operation on a camera in a separate thread, so that other requests are not delayed.
 async fn with<T: Send + 'static>(
     camera: Arc<Camera>,
     make: impl FnOnce(&Camera) -> T + Send + 'static,
@@ -51,7 +53,7 @@ async fn with<T: Send + 'static>(
     made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))
 }
 
-/// Acts, and answers with how learning is then.
+/// Runs an action, and answers with the state of learning.
 async fn act(
     camera: Arc<Camera>,
     of: Condition,
@@ -67,7 +69,7 @@ async fn act(
     with(camera, acted).await?
 }
 
-/// Does what is asked for without settings.
+/// Runs an action without settings.
 async fn act_simply(
     camera: Arc<Camera>,
     of: Condition,
@@ -99,7 +101,7 @@ pub(super) async fn frames(OfCondition(camera, of): OfCondition, RawQuery(text):
     json(StatusCode::OK, &camera.of(of).learn.frames(number("from").unwrap_or(0), count))
 }
 
-/// A frame in an address, which may have a camera before it.
+/// The number of a frame in an address, possibly after a camera's name.
 #[derive(Deserialize)]
 pub(super) struct Numbered {
     number: u32,
@@ -135,7 +137,7 @@ async fn frame(
 pub(super) async fn archive(OfCondition(camera, of): OfCondition) -> Response {
     let (sender, pieces) = channel(PIECES);
     let runtime = Handle::current();
-    // It ends when all is sent or nobody takes any more.
+    // Ends when everything was sent or the client has disconnected.
     drop(tokio::task::spawn_blocking(move || {
         camera.span.in_scope(|| camera.of(of).learn.send_frames(sender, &runtime))
     }));
@@ -154,7 +156,7 @@ pub(super) async fn report(OfCondition(camera, of): OfCondition) -> Result<Respo
     Ok(response)
 }
 
-/// `?seconds=`: how far back, an hour at most: energies of the model that scores beside the one in use.
+/// `?seconds=`: energies of the model that is tested beside the one in use, at most an hour back.
 pub(super) async fn energies(OfCondition(camera, of): OfCondition, RawQuery(text): RawQuery) -> Response {
     let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
     let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
@@ -164,13 +166,13 @@ pub(super) async fn energies(OfCondition(camera, of): OfCondition, RawQuery(text
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Collect {
-    /// Until it is stopped where there is none.
+    /// If missing, collecting continues until it is stopped.
     minutes: Option<f64>,
     frames: Option<usize>,
     min_distance: Option<f32>,
 }
 
-/// A number in a range, or what is wrong.
+/// Checks that a number is in a range.
 fn within<T: PartialOrd + std::fmt::Display>(name: &str, value: T, low: T, high: T) -> Result<T, Problem> {
     if value >= low && value <= high {
         return Ok(value);
@@ -230,7 +232,7 @@ pub(super) async fn cancel(OfCondition(camera, of): OfCondition, request: Reques
     act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.cancel()?)).await
 }
 
-/// A model file as it is; a form of another site's page cannot send this type.
+/// Takes the bytes of a model file; a form on another site's page cannot send this type.
 pub(super) async fn take_model(
     State(service): State<Arc<Service>>,
     OfCondition(camera, of): OfCondition,
@@ -256,7 +258,7 @@ pub(super) async fn end_shadow(OfCondition(camera, of): OfCondition, request: Re
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Swap {
-    /// Also if it calls anomalies what the model in use calls normal.
+    /// Whether to take the model even if it calls frames anomalies that the model in use calls normal.
     #[serde(default)]
     anyway: bool,
 }

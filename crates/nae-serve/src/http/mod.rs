@@ -1,6 +1,6 @@
-//! The service over HTTP: what requests and answers have in common, and the table of addresses. What an address does is in the
-//! module that the table names; `connections` is how clients come here, in the `places` that there are, with `patience`, and `unread`
-//! is what becomes of a body that nobody reads.
+//! The service over HTTP: common parts of requests and answers, and the table of addresses, which names the module of
+//! each handler. `connections` accepts clients, within the number of `places` and with the time limits of `patience`;
+//! `unread` handles bodies that no handler reads.
 
 mod access;
 mod asked;
@@ -41,7 +41,7 @@ pub(super) use connections::serve;
 /// How long a client may take to send the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// An answer that says what is wrong.
+/// An answer that describes an error.
 #[derive(Debug)]
 struct Problem(StatusCode, String);
 
@@ -69,7 +69,7 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
-/// The value of `name` in a query, without decoding: the values asked for are numbers.
+/// The value of `name` in a query, not decoded, since the values in use are numbers.
 fn query<'a>(request_query: Option<&'a str>, name: &str) -> Option<&'a str> {
     request_query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, v)| v)
 }
@@ -78,9 +78,9 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is larger than {} KiB", limit >> 10))
 }
 
-/// The body of a request, within the limits of size and time.
+/// Reads the body of a request, within the limits of size and time.
 async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
-    // Before it is sent, where the client says how much it will be.
+    // Refused before it is sent if the client announces its size.
     if request.body().size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
@@ -95,7 +95,7 @@ async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
     }
 }
 
-/// What one looks at of a camera, by its name or as the only one.
+/// The addresses for reading the state of a camera, named or single.
 fn of_camera() -> Router<Arc<Service>> {
     Router::new()
         .route("/state", get(watching::state))
@@ -122,7 +122,7 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/learn/energies", get(learn::energies))
 }
 
-/// What one changes of a camera.
+/// The addresses for changing a camera.
 fn changes_of_camera() -> Router<Arc<Service>> {
     Router::new()
         .route("/false-positive-rate", post(changes::false_positive_rate))
@@ -200,17 +200,17 @@ fn router(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })
         .layer(middleware::from_fn_with_state(Arc::clone(&service), count))
         .layer(middleware::from_fn(unread::read_unread))
-        // Bodies are read with a limit of the settings, by `body`.
+        // Bodies are limited by `body`, according to the settings.
         .layer(DefaultBodyLimit::disable())
         .with_state(service)
 }
 
-/// Counts the answers, and keeps browsers from making anything else of them.
+/// Counts the answers, and adds headers that prevent browsers from misinterpreting them.
 async fn count(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     service.metrics.answered(response.status().as_u16());
     let headers = response.headers_mut();
-    // A report of training has a stricter one of its own, since it is not the page's.
+    // A report of training has its own, stricter policy, since it is not the service's page.
     let policy = headers.remove(header::CONTENT_SECURITY_POLICY);
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -1,4 +1,4 @@
-//! The page, its style and scripts: all in the binary, so that nothing is asked of anyone else.
+//! The page, its style and scripts: all are in the binary, so that nothing is loaded from elsewhere.
 
 use axum::response::Response;
 
@@ -44,7 +44,8 @@ pub(super) async fn icon() -> Response {
 mod tests {
     use std::collections::BTreeMap;
 
-    /// They are one program in the browser: a name that two of them give ends the second, and the page shows nothing.
+    /// In the browser, the scripts are one program: if two define the same name, the second fails, and the page shows
+    /// nothing.
     #[test]
     fn no_two_scripts_give_the_same_name() {
         let mut given: BTreeMap<&str, &str> = BTreeMap::new();

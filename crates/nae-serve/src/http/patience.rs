@@ -1,4 +1,4 @@
-//! A connection whose other end may take its time to read, but not for ever: it would hold a place that others want.
+//! A connection whose other end may read slowly, but not forever, since it would occupy a place that others need.
 
 use std::io;
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream that ends with an error when what is written was not taken for a time, not a byte of it.
+/// A stream that fails if no byte of what is written is taken for a given time.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Since the other end takes nothing.
+    /// Runs while the other end takes nothing.
     waits: Option<Pin<Box<Sleep>>>,
 }
 
@@ -21,7 +21,7 @@ impl<S: Unpin> Patient<S> {
         Self { stream, patience, waits: None }
     }
 
-    /// What became of an attempt to write.
+    /// Handles the result of an attempt to write.
     fn wait<T>(&mut self, attempt: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if attempt.is_ready() {
             self.waits = None;
@@ -97,7 +97,7 @@ mod tests {
             }
             (all, far)
         });
-        // Longer than its patience, all together.
+        // In total, this takes longer than the limit.
         near.write_all(b"abcdefghijklmnopqrstuvwx").await.unwrap();
         let (all, _far) = reader.await.unwrap();
         assert_eq!(all, b"abcdefghijklmnopqrstuvwx");

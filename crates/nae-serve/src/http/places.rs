@@ -1,4 +1,4 @@
-//! How many connections there may be, and how many one client may have of them: whoever holds many keeps others from none.
+//! The number of connections, in total and per client, so that a client with many does not exclude others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::limits::Client;
 
-/// Connections at a time, those that are not encrypted yet among them.
+/// The maximum number of simultaneous connections, including those that are not encrypted yet.
 const ALL: usize = 512;
-/// Of one client. A browser has some ten, and many people may be behind one address.
+/// The maximum for one client. A browser has about ten, and many people may share one address.
 const OF_ONE: usize = 256;
 
-/// Those that are taken.
+/// The occupied places.
 pub(super) struct Places {
     free: Arc<Semaphore>,
     taken: Arc<Taken>,
 }
 
-/// By each client; of none that has no place.
+/// The number of connections of each client; clients without any are not stored.
 #[derive(Default)]
 struct Taken(Mutex<HashMap<Client, usize>>);
 
-/// A connection's place, until it is dropped.
+/// The place of a connection, until it is dropped.
 pub(super) struct Place {
     _counted: Option<Counted>,
     _free: Option<OwnedSemaphorePermit>,
@@ -39,8 +39,8 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(ALL)), taken: Arc::default() }
     }
 
-    /// A place for a connection, as soon as there is one; none where the client has all that one may have. Without a client, as a proxy
-    /// is that many come by, only the number of all counts.
+    /// Waits for a place for a connection; `None` if the client has reached its maximum. Without a client, as for a
+    /// proxy with many clients, only the total counts.
     pub(super) async fn take(&self, client: Option<Client>) -> Option<Place> {
         let counted = match client {
             Some(client) => Some(self.taken.count(client)?),
@@ -100,7 +100,7 @@ mod tests {
         }
         assert!(places.take(client(1)).await.is_none());
         held.push(places.take(client(2)).await.unwrap());
-        // A place that is given back is another's, or the client's again.
+        // A place that was returned can be taken by another client or by the same one.
         held.remove(0);
         held.push(places.take(client(1)).await.unwrap());
         assert!(places.take(client(1)).await.is_none());

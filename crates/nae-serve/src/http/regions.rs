@@ -1,5 +1,5 @@
-//! Which part of a camera's picture its model sees, over HTTP: the regions in use, others in their place, and back to those of the
-//! settings. What regions are, and what they do, is in `regions`.
+//! The regions of a camera that its model sees, over HTTP: shows the regions in use, sets others, and restores those of
+//! the settings. Their meaning is in `regions`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::asked::OfAddress;
 use super::changes::{Nothing, change, read, read_up_to};
 use super::{Problem, json};
 
-/// The largest list taken: as many vertices as there may be, with all digits of a double.
+/// The maximum size of a list in bytes: the maximum number of vertices with all digits of a double.
 const LIMIT: usize = 1 << 17;
 
 #[derive(Deserialize)]
@@ -28,9 +28,9 @@ struct Asked {
 struct InUse<'a> {
     regions: &'a Regions,
     from: Origin,
-    /// By which an alarm says what regions it is of.
+    /// The digest by which an alarm refers to the regions.
     digest: &'a str,
-    /// Where the model in use knows frames of others: what to do.
+    /// The advice if the model in use was trained on frames of other regions.
     warning: Option<&'static str>,
 }
 

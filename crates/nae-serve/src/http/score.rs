@@ -1,4 +1,4 @@
-//! `POST /score`: an image in, its score by a camera's model out.
+//! `POST /score`: scores an image with a camera's model.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,9 +23,9 @@ use super::super::scorer::{Answer, Failure, Input};
 use super::asked::OfQuery;
 use super::{Problem, body, json, query, typed};
 
-/// The largest number of regions told.
+/// The maximum number of regions in an answer.
 const REGIONS: usize = 16;
-/// A pixel of more than so many thresholds is part of a region.
+/// The ratio of a pixel's error to the threshold above which the pixel belongs to a region.
 const BRIGHT: f32 = 4.0;
 
 #[derive(Serialize)]
@@ -35,11 +35,11 @@ struct Score<'a> {
     verdict: Option<Verdict>,
     threshold: Option<f32>,
     model: &'a str,
-    /// Where the energy lies: pixels of [`BRIGHT`] times the threshold and what touches them.
+    /// Where the energy is concentrated: pixels above [`BRIGHT`] times the threshold, with adjacent ones joined.
     regions: Vec<Region>,
 }
 
-/// In shares of the image's width and height, so that it does not matter how large the image was.
+/// In fractions of the image's width and height, so that they do not depend on the image's size.
 #[derive(Serialize)]
 struct Region {
     left: f32,
@@ -48,21 +48,21 @@ struct Region {
     height: f32,
 }
 
-/// The image of a request.
+/// Reads the image of a request.
 async fn image(request: Request, config: &Config) -> Result<Bytes, Problem> {
     let image = body(request, config.max_body).await?;
     config.largest_image.check(&image).map_err(|error| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error))?;
     Ok(image)
 }
 
-/// Has an input scored by the camera's model, and waits for as long as the settings say. It is in the queue when this returns; where
-/// the future is dropped before its turn comes, it is not scored.
+/// Submits an input to the camera's scorer, and waits as long as the settings permit. The input is queued when this
+/// returns; if the future is dropped before its turn, it is not scored.
 pub(super) fn answer(camera: &Camera, input: Input) -> impl Future<Output = Result<Answer, Problem>> {
     let started = Instant::now();
     let (sender, receiver) = oneshot::channel();
     let client = Arc::new(());
     camera.lane.request(input, Arc::downgrade(&client), move |answer| {
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         let _ = sender.send(answer);
     });
     async move {
@@ -103,7 +103,7 @@ fn status(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Decode(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Failure::NothingSeen(_) | Failure::Prepare(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        // An image that is not finite is the client's.
+        // A non-finite image is the client's error.
         Failure::Score(nae_infer::ScoreError::Backend(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         Failure::Score(_) => StatusCode::UNPROCESSABLE_ENTITY,
         Failure::NoModel(_) | Failure::Busy | Failure::GivenUp | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
@@ -127,7 +127,8 @@ pub(super) async fn score(
     Ok(json(StatusCode::OK, &Score { energy, p_value, verdict, threshold, model: &model.digest, regions }))
 }
 
-/// The camera's regions, where `?regions=true` asks for them: an image is scored whole unless its sender says that it is a frame.
+/// The camera's regions if `?regions=true` requests them: an image is scored whole unless its sender declares it a
+/// frame of the camera.
 fn asked_regions(camera: &Camera, text: Option<&str>) -> Result<Option<Arc<Applied>>, Problem> {
     match query(text, "regions") {
         None | Some("false") => Ok(None),
@@ -139,8 +140,8 @@ fn asked_regions(camera: &Camera, text: Option<&str>) -> Result<Option<Arc<Appli
     }
 }
 
-/// The energy is the mean of the map, so that a pixel is compared with the threshold as it is. `place` is where the map lies in
-/// the image.
+/// The energy is the mean of the map, so that a pixel is compared directly with the threshold. `place` is the position
+/// of the map in the image.
 fn regions(map: HeatMap<'_>, threshold: f32, place: [f32; 4]) -> Vec<Region> {
     let [left, top, across, down] = place;
     let (width, height) = (map.width() as f32 / across, map.height() as f32 / down);
@@ -153,7 +154,7 @@ fn regions(map: HeatMap<'_>, threshold: f32, place: [f32; 4]) -> Vec<Region> {
     map.regions(BRIGHT * threshold).iter().take(REGIONS).map(share).collect()
 }
 
-/// `POST /score/heat-map`: the picture to lay over the image.
+/// `POST /score/heat-map`: the heat map to lay over the image.
 pub(super) async fn heat_map(
     State(service): State<Arc<Service>>,
     OfQuery(camera): OfQuery,

@@ -1,6 +1,7 @@
-//! What a client sends of a request that is answered before it is read: without a token, to an address that is not there, to a
-//! camera that is not. A connection that is closed with bytes unread is reset, and a client that still sends gets a broken
-//! connection in place of the answer (RFC 9112, 9.6). So they are read and thrown away first, as far as they are few.
+//! Reads the rest of a request that is answered before it is read: without a token, to an unknown address, to an
+//! unknown camera. A connection that is closed with unread bytes is reset, and a client that is still sending gets a
+//! connection error in place of the answer (RFC 9112, 9.6). Therefore, the bytes are read and discarded first, up to a
+//! limit.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,21 +16,21 @@ use axum::response::Response;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
 
-/// The most bytes that are read of a request for nothing.
+/// The maximum number of bytes of a request that are discarded.
 const MOST: u64 = 1 << 20;
-/// The longest that an answer waits for them.
+/// The maximum time for which an answer waits for them.
 const TIME: Duration = Duration::from_secs(2);
 
-/// Has a request answered, then reads what the answer left of its body.
+/// Answers a request, then reads the unread rest of its body.
 pub(super) async fn read_unread(request: Request, next: Next) -> Response {
-    // Who expects to be told whether to send the body does not send one that is refused.
+    // A client that sends `Expect` does not send a body that is refused.
     if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
     let response = next.run(Request::from_parts(parts, Body::new(body.clone()))).await;
-    // A client that is slower is answered all the same, and may see a broken connection.
+    // A slower client is also answered, but may see a connection error.
     let _ = tokio::time::timeout(TIME, discard(body)).await;
     response
 }
@@ -44,13 +45,13 @@ async fn discard(mut body: Shared) {
     }
 }
 
-/// A body of which two may read, one after the other.
+/// A body that two readers share, one after the other.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Body>>);
 
 impl Shared {
     fn with<T>(&self, read: impl FnOnce(Pin<&mut Body>) -> T) -> T {
-        // Nothing panics while it is held that would leave the body in pieces.
+        // No code that holds the lock panics and leaves the body inconsistent.
         read(Pin::new(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }

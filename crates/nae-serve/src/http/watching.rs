@@ -1,4 +1,4 @@
-//! What one may look at: cameras, and of each its state, history, alarms and pictures; health, metrics. Nothing here changes
+//! Read access: the cameras and the state, history, alarms and pictures of each; health, metrics. Nothing here changes
 //! anything.
 
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use super::super::tokens::Role;
 use super::asked::OfAddress;
 use super::{Problem, json, query, typed};
 
-/// Slices of a history.
+/// The number of slices of a history.
 const SLICES: usize = 600;
-/// Alarms shown.
+/// The number of alarms in an answer.
 const ALARMS: usize = 50;
 
-/// A camera among others.
+/// A camera in the list of all.
 #[derive(Serialize)]
 struct Listed<'a> {
     name: &'a CameraName,
     source: String,
     source_state: &'static str,
     source_reason: Option<String>,
-    /// What its model is known by; none where there is no model yet.
+    /// The digest of its model; `None` if it has none yet.
     model: Option<String>,
-    /// Whether there is a model, and it is still asked.
+    /// Whether there is a model that was not given up.
     scoring: bool,
     energy: Option<f32>,
     threshold: Option<f32>,
@@ -46,12 +46,12 @@ struct Listed<'a> {
     alarm: bool,
     /// Whether alarms are raised.
     alarms: AlarmState,
-    /// Which condition holds, and whose model is in use; none where day and night are not told apart.
+    /// The current condition, and the condition whose model is in use; `None` if day and night are not distinguished.
     day_night: Option<DayNightState>,
     drift: Drift,
-    /// Frames since the start that made room for newer ones.
+    /// The number of frames since the start that were dropped for newer ones.
     dropped: u64,
-    /// Number of the last frame, and seconds since it was taken.
+    /// The number of the last frame; the next field: seconds since it was taken.
     number: Option<u64>,
     age: Option<f64>,
 }
@@ -82,7 +82,7 @@ fn listed(camera: &Camera) -> Listed<'_> {
     }
 }
 
-/// One word, and the reason of a loss.
+/// The state of the source in one word, and the reason if it was lost.
 fn source_state(camera: &Camera) -> (&'static str, Option<String>) {
     let state = camera.monitor.source();
     let name = state.name();
@@ -109,14 +109,14 @@ struct Summary<'a> {
     drift: Drift,
     threshold: Option<f32>,
     false_positive_rate: Option<f32>,
-    /// The smallest false-positive rate that the calibration gives a threshold for.
+    /// The smallest false-positive rate for which the calibration gives a threshold.
     smallest_rate: Option<f32>,
     latest: Option<Latest>,
-    /// What it is known by; none where there is no model yet.
+    /// The digest of the model; `None` if there is none yet.
     model: Option<String>,
     card: Vec<(&'static str, String)>,
     version: &'static str,
-    /// Whether who asks may change anything.
+    /// Whether the client may change anything.
     may_change: bool,
 }
 
@@ -124,7 +124,7 @@ struct Summary<'a> {
 #[derive(Serialize)]
 struct Latest {
     number: u64,
-    /// None where no model has scored it.
+    /// `None` if no model has scored it.
     energy: Option<f32>,
     p_value: Option<f32>,
     anomaly: bool,
@@ -169,14 +169,14 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
     )
 }
 
-/// `?seconds=`: how far back, an hour at most.
+/// `?seconds=`: the length of the history, at most an hour.
 pub(super) async fn history(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
     let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
     let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
     json(StatusCode::OK, &camera.monitor.history(span, SLICES))
 }
 
-/// `?false_positive_rate=`: what the last hour would have been.
+/// `?false_positive_rate=`: the counts of the last hour for another rate.
 pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Result<Response, Problem> {
     let wrong = |reason: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, reason);
     let rate: f32 = query(text.as_deref(), "false_positive_rate")
@@ -197,14 +197,14 @@ pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Resp
     shown(camera.monitor.latest().and_then(|latest| picture(latest.scored()?, Kind::HeatMap)))
 }
 
-/// Small, for a page of many cameras.
+/// The last frame, reduced for a page of many cameras.
 pub(super) async fn latest_thumbnail(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
 ) -> Result<Response, Problem> {
     let _turn = service.thumbnails.acquire().await;
     let latest = camera.monitor.latest();
-    // Large frames are decoded and encoded.
+    // Decoding and encoding of large frames takes time.
     let made = tokio::task::spawn_blocking(move || thumbnail(&latest?.frame().image)).await;
     shown(made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?)
 }
@@ -223,7 +223,7 @@ pub(super) async fn alarm_heat_map(
     shown(camera.alarms.picture(number, Kind::HeatMap))
 }
 
-/// An alarm in an address, which may have a camera before it.
+/// The number of an alarm in an address, possibly after a camera's name.
 #[derive(Deserialize)]
 pub(super) struct Numbered {
     number: u64,
@@ -249,14 +249,14 @@ pub(super) async fn alarms(OfAddress(camera): OfAddress) -> Response {
     json(StatusCode::OK, &listed.collect::<Vec<_>>())
 }
 
-/// The process runs.
+/// The process is running.
 pub(super) async fn healthy() -> Response {
     json(StatusCode::OK, &Value::from("alive"))
 }
 
-/// Images can be scored, of any camera that has a model: one that is lost, or whose model does not return, is its own matter, and to
-/// start the process again for it would be the others' loss. Having no model yet is no reason either: what is not ready is kept
-/// from browsers by some that stand before it, and a model is learned on the page.
+/// Whether images of any camera with a model can be scored. A camera that is lost, or whose model hangs, does not
+/// count: a restart of the process for it would interrupt the others. A camera without a model does not count either:
+/// some proxies keep browsers from a service that is not ready, and a model is learned on its page.
 pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
     if *service.stopping.borrow() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the service is stopping"));

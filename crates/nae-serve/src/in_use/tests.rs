@@ -1,4 +1,4 @@
-//! Which of two models is in use as day and night, and the models themselves, come and go; what becomes of an alarm that is up.
+//! Tests which of two models is in use as conditions and models change, and what happens to an active alarm.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;
@@ -32,7 +32,7 @@ fn model(condition: Condition, threshold: f32) -> Option<Arc<Model>> {
     Some(Arc::new(Model { detector, card: Vec::new(), digest, condition, bytes: Arc::default() }))
 }
 
-/// A camera without model; two anomalies of two frames raise the alarm, none clears it.
+/// A camera without a model; two anomalies of two frames raise the alarm, none clears it.
 struct Watched {
     _folder: tempfile::TempDir,
     in_use: InUse,
@@ -67,7 +67,7 @@ impl Watched {
         self.in_use.stand(Some(Standing { condition, by: "brightness" }))
     }
 
-    /// What is in use, by whoever may be asked.
+    /// The model in use, which must be the same for all components.
     fn in_use(&self) -> String {
         let digest = |model: Option<Arc<Model>>| model.map_or_else(|| "none".to_owned(), |model| model.digest.clone());
         let scored_by = digest(self.current.load_full());
@@ -76,7 +76,7 @@ impl Watched {
         scored_by
     }
 
-    /// A frame comes, and is scored by this model; whether it raises an alarm.
+    /// Observes a frame that this model has scored. Returns whether it raises an alarm.
     fn frame_by(&self, model: &Model, energy: f32) -> bool {
         let frame = Frame { bytes: Bytes::from_static(b"frame"), name: None, taken: Instant::now() };
         let threshold = model.detector.threshold().unwrap();
@@ -103,7 +103,7 @@ impl Watched {
     }
 }
 
-/// Every way in which a condition and its model may be there or not.
+/// All combinations of conditions and existing models.
 #[test]
 fn the_model_of_the_day_stands_in_for_that_of_the_night_and_not_the_other_way() {
     let watched = Watched::new();
@@ -117,7 +117,7 @@ fn the_model_of_the_day_stands_in_for_that_of_the_night_and_not_the_other_way() 
     let now = watched.in_use.day_night().unwrap();
     assert_eq!((now.condition, now.model_for, now.night_model_missing), (Night, Night, None));
     assert!(!watched.stand(Night), "that is nothing new");
-    // Taken back.
+    // The model was taken back.
     watched.in_use.put(Night, None, true);
     assert_eq!((watched.in_use(), watched.metrics.night.get()), ("0.5".into(), 1));
     assert_eq!(watched.metrics.night_model_in_use.get(), 0);
@@ -126,7 +126,7 @@ fn the_model_of_the_day_stands_in_for_that_of_the_night_and_not_the_other_way() 
     assert!(now.night_model_missing.unwrap().contains("no model for the night yet"));
     assert!(!watched.stand(Day), "it is the same model");
     watched.stand(Night);
-    // One that was learned in the night.
+    // A model that was learned in the night.
     watched.in_use.put(Night, model(Night, 8.0), true);
     assert_eq!((watched.in_use(), watched.metrics.night_model_in_use.get()), ("8".into(), 1));
     watched.in_use.put(Day, None, true);
@@ -153,7 +153,7 @@ fn why_the_night_has_none_is_said_until_it_has_one() {
     assert!(missing().unwrap().contains("no model for the night yet"), "what was damaged is of the past");
 }
 
-/// It was of another model and another light; frames of before have no part in the next.
+/// Another model raised it in another light; earlier frames do not count for the next alarm.
 #[test]
 fn an_alarm_that_is_up_is_cleared_when_another_model_is_in_use() {
     for (from, to, strange) in [(Day, Night, 5.0), (Night, Day, 5.0)] {
@@ -167,11 +167,11 @@ fn an_alarm_that_is_up_is_cleared_when_another_model_is_in_use() {
         assert_eq!(day_night.unwrap().condition, to);
         assert!(!watched.frame(strange) && !watched.is_up(), "one is not two");
         assert!(watched.frame(strange) && watched.is_up());
-        // And back: those two have no part in one of the first.
+        // And back: those two frames do not count for an alarm of the first model.
         watched.stand(from);
         assert!(!watched.is_up() && !watched.frame(strange));
     }
-    // Where it is the same model it goes on.
+    // If it is the same model, the alarm continues.
     let watched = Watched::new();
     watched.in_use.put(Day, model(Day, 0.5), true);
     watched.stand(Day);
@@ -182,7 +182,7 @@ fn an_alarm_that_is_up_is_cleared_when_another_model_is_in_use() {
     assert!(!watched.is_up(), "until there is one of the night");
 }
 
-/// What people do to the one that is not in use is not felt by the other.
+/// Changes to the model that is not in use do not affect the other.
 #[test]
 fn a_change_to_the_model_that_is_not_in_use_clears_nothing() {
     let watched = Watched::with_both();
@@ -195,7 +195,7 @@ fn a_change_to_the_model_that_is_not_in_use_clears_nothing() {
     assert!(!watched.is_up() && watched.in_use() == "0.25");
 }
 
-/// Scores of one have no scale in common with those of the other, and drift takes longer than a day.
+/// The two models' scores are on different scales, and drift takes longer than a day.
 #[test]
 fn each_model_remembers_its_own_frames() {
     let watched = Watched::with_both();
@@ -221,7 +221,7 @@ fn each_model_remembers_its_own_frames() {
     assert_eq!(watched.monitor.what_if(1.0).frames, 160);
 }
 
-/// It was on its way: it is counted, as one of the model that scored it, and has no part in an alarm of the other.
+/// A frame during a change is counted for the model that scored it, and does not count for an alarm of the other.
 #[test]
 fn a_frame_scored_by_the_model_of_before_is_counted_and_alarms_nobody() {
     let watched = Watched::with_both();

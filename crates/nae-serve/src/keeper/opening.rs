@@ -1,5 +1,5 @@
-//! Which file a model is opened from when the service starts: that which was learned at the camera, that of the settings, or the copy
-//! of the last that worked.
+//! Selects the file from which a model is opened at the start: the model learned at the camera, that of the settings,
+//! or the copy of the last one that worked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use nae_infer::OpenError;
 use super::super::config::CameraConfig;
 use super::super::model::{Model, Models};
 
-/// A model, and the file that it is of: that of the settings, or one that was learned at the camera.
+/// A model and its file: that of the settings, or one that was learned at the camera.
 #[derive(Clone)]
 pub(crate) struct Opened {
     pub(crate) model: Arc<Model>,
     pub(crate) path: PathBuf,
 }
 
-/// Opens the model that was learned at the camera, if there is one, else that of the settings; if its file is no model any more, the
-/// copy of the last that was. None where the settings name none.
+/// Opens the model that was learned at the camera, if there is one, else that of the settings; if its file is no longer
+/// a valid model, opens the copy of the last valid one. `None` if the settings name none.
 ///
 /// # Errors
-/// [`OpenError`] where the settings name one, and there is none of these.
+/// [`OpenError`] if the settings name a model, and none of these can be opened.
 pub(crate) fn open(
     config: &CameraConfig,
     learned: Option<PathBuf>,
@@ -52,9 +52,9 @@ pub(crate) fn open(
     }
 }
 
-/// The copy of the last model of this file, that of the settings, that could be opened.
+/// The path of the copy of the last model in this file of the settings that could be opened.
 pub(super) fn last_good(config: &CameraConfig, model: &Path) -> PathBuf {
-    // The name of the model is in it, so that another model's copy is not taken for this one's.
+    // The name depends on the model's path, so that the copy of another model is not used for this one.
     let name = crc32fast::hash(model.as_os_str().as_encoded_bytes());
     config.state.join(format!("last-good-{name:08x}"))
 }

@@ -1,4 +1,4 @@
-//! Exchanges and their way back, with models that differ by name only.
+//! Tests of exchanges and rollbacks, with models that differ only in their names.
 #![allow(clippy::unwrap_used)]
 
 use jiff::tz::TimeZone;
@@ -39,7 +39,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// With the model "old".
+    /// Starts with the model "old".
     fn new() -> Self {
         Self::in_folder(tempfile::tempdir().unwrap())
     }
@@ -68,17 +68,17 @@ impl Kept {
         self.keeper.model().map_or_else(|| "none".to_owned(), |model| model.digest.clone())
     }
 
-    /// A frame of the model in use.
+    /// Records a frame that the model in use scored or failed on.
     fn scored(&self, failure: Option<&str>) -> bool {
         self.keeper.scored(&self.in_use(), failure)
     }
 
-    /// Has the model of this name take over, as if it were of that file.
+    /// Takes the model with this name into use, as if it were from that file.
     fn exchange(&self, name: &str, path: &str) {
         self.keeper.exchange(Opened { model: model(name), path: path.into() });
     }
 
-    /// The copy that serves where the model's own file is spoilt.
+    /// The copy that is used if the model's own file is damaged.
     fn copy(&self) -> String {
         let files = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let copies: Vec<PathBuf> =
@@ -88,7 +88,7 @@ impl Kept {
     }
 }
 
-/// After 0 to 99 good frames a failure brings the old model back; after a hundred it is only a failure.
+/// After 0 to 99 good frames, a failure restores the old model; after a hundred, it is only a failure.
 #[test]
 fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
     for (good, in_use) in [(0, "old"), (1, "old"), (99, "old"), (100, "new"), (101, "new"), (1000, "new")] {
@@ -99,15 +99,15 @@ fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
         assert_eq!(kept.in_use(), "new", "{good} good frames");
         kept.scored(Some("it panicked"));
         assert_eq!(kept.in_use(), in_use, "a failure after {good} good frames");
-        // A copy of the one that failed would serve once the file is spoilt.
+        // A copy of the failed model would be used if the file is damaged.
         assert_eq!(kept.copy(), in_use, "a failure after {good} good frames");
-        // There is nothing further back.
+        // No earlier model is stored.
         kept.scored(Some("it panicked again"));
         assert_eq!(kept.in_use(), in_use);
     }
 }
 
-/// Adjustments of the old model are its own: gone with it, and back with it.
+/// Adjustments of the old model belong to it: they are removed and restored with it.
 #[test]
 fn the_old_model_comes_back_with_its_adjustments() {
     let kept = Kept::new();
@@ -115,7 +115,8 @@ fn the_old_model_comes_back_with_its_adjustments() {
     let first = threshold();
     kept.keeper.set_rate(0.5).unwrap();
     let adjusted = threshold();
-    // Of 99 energies in hundredths, 1% of normal images are above the largest and half above the fiftieth.
+    // For 99 energies in hundredths, 1% of normal images are above the largest, and half are above the
+    // fiftieth.
     assert_eq!((first, adjusted), (0.99, 0.5));
     kept.exchange("new", SETTINGS);
     assert_eq!(threshold(), first);
@@ -123,7 +124,7 @@ fn the_old_model_comes_back_with_its_adjustments() {
     assert_eq!((kept.in_use().as_str(), threshold()), ("old", adjusted));
 }
 
-/// The one before the last exchange comes back, not the one before that.
+/// The model before the last exchange is restored, not the one before that.
 #[test]
 fn each_exchange_is_on_probation_anew() {
     let kept = Kept::new();
@@ -135,7 +136,7 @@ fn each_exchange_is_on_probation_anew() {
     assert_eq!(kept.in_use(), "second");
 }
 
-/// It was scored, or failed on, by the model before.
+/// The previous model scored it, or failed on it.
 #[test]
 fn a_frame_that_was_on_its_way_says_nothing_of_the_new_model() {
     let kept = Kept::new();
@@ -148,7 +149,7 @@ fn a_frame_that_was_on_its_way_says_nothing_of_the_new_model() {
     assert_eq!(kept.in_use(), "old", "on probation until then");
 }
 
-/// Whoever has learned a model is told that it was taken back; the service's own copy of it is enough.
+/// The learning is notified that the model was taken back; the service's own copy of it is enough.
 #[test]
 fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     let kept = Kept::new();
@@ -157,11 +158,11 @@ fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     assert!(!kept.scored(None));
     assert!(kept.scored(Some("it panicked")));
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("old", "old"));
-    // The way back is not on probation: the model that was left does not return.
+    // A rollback is not on probation: the replaced model is not restored.
     kept.exchange("learned", "learn/models/learned.model");
     kept.keeper.go_back(Some(Opened { model: model("old"), path: SETTINGS.into() }));
     assert_eq!((kept.scored(Some("it panicked")), kept.in_use().as_str()), (false, "old"));
-    // Of the same file nothing is told.
+    // A model of the same file is not reported.
     kept.exchange("new", SETTINGS);
     assert!(!kept.scored(Some("it panicked")));
     assert_eq!(kept.in_use(), "old");
@@ -176,7 +177,7 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
     assert!(matches!(kept.keeper.set_rate(0.5), Err(ChangeError::NoModel(_))));
     assert!(matches!(kept.keeper.recalibrate(60.0, 0.0), Err(ChangeError::NoModel(_))));
     assert!(matches!(kept.keeper.undo(), Err(ChangeError::NoModel(_))));
-    // The settings name a file here, which is not there.
+    // Here, the settings name a file that does not exist.
     assert!(matches!(kept.keeper.reload(), Err(ChangeError::Open(_))));
     kept.exchange("learned", "learn/models/learned.model");
     assert_eq!(kept.in_use(), "learned");
@@ -187,7 +188,7 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
     assert_eq!((kept.scored(Some("it panicked")), kept.in_use().as_str()), (false, "none"));
 }
 
-/// Reconstructs zeros, and takes its time for it.
+/// Reconstructs zeros, slowly.
 struct Slow(std::time::Duration);
 
 impl Backend for Slow {
@@ -201,7 +202,7 @@ impl Backend for Slow {
     }
 }
 
-/// Each of the 32 has the time that a frame has.
+/// The limit for each of the 32 frames is that of a single one.
 #[test]
 fn a_slow_model_is_tried_to_the_end_and_one_that_hangs_is_refused() {
     let kept = Kept::new();
@@ -232,7 +233,8 @@ fn adjustments_that_cannot_be_read_are_put_aside() {
     }
 }
 
-/// The file would grow until it can be read no more. What is left out changes no threshold.
+/// Otherwise, the file would grow until it cannot be read. Removed adjustments do not change the
+/// threshold.
 #[test]
 fn of_many_adjustments_the_last_are_kept() {
     let kept = Kept::new();
@@ -253,7 +255,7 @@ fn of_many_adjustments_the_last_are_kept() {
     assert_eq!((adjustments.len(), adjustments.iter().any(|a| a.undone)), (MOST, false));
     assert!(is_calibration(&adjustments[0]), "the rates are of it");
     assert_eq!(threshold(), 5.0);
-    // Those of another model are its own.
+    // Another model has its own.
     kept.exchange("new", SETTINGS);
     kept.keeper.set_rate(0.5).unwrap();
     assert_eq!(kept.keeper.adjustments().len(), MOST + 1);

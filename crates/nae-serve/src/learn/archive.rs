@@ -1,4 +1,5 @@
-//! A collection as a tar file to download, made while it is sent: it may be larger than memory. What is thrown out is not in it.
+//! A collection as a tar file for download, made while it is sent, since it may be larger than memory. It does not
+//! contain frames that were thrown out.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,15 +11,15 @@ use tokio::sync::mpsc::Sender;
 
 use super::collection::Collection;
 
-/// The longest that a client may take for a piece.
+/// How long a client may take for a piece.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a piece, about.
+/// The approximate size of a piece, in bytes.
 const PIECE: usize = 1 << 16;
 
-/// Sends the frames to train on as a tar file. To be called where blocking is allowed.
+/// Sends the frames to train on as a tar file. Blocks, and must be called where that is permitted.
 ///
 /// # Errors
-/// A file cannot be read, or whoever takes the pieces does so no more.
+/// If a file cannot be read, or the receiver of the pieces was dropped.
 pub(super) fn send(collection: &Collection, pieces: Sender<io::Result<Bytes>>, runtime: &Handle) -> io::Result<()> {
     let mut archive = tar::Builder::new(Pieces { pieces, runtime, waiting: Vec::with_capacity(PIECE) });
     for listed in collection.list(0, usize::MAX).into_iter().filter(|listed| !listed.thrown_out) {
@@ -29,7 +30,7 @@ pub(super) fn send(collection: &Collection, pieces: Sender<io::Result<Bytes>>, r
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        // The name alone: nothing of this machine's folders goes out.
+        // Only the name: paths of this machine are not sent.
         let Some(name) = path.file_name() else { continue };
         let mut header = tar::Header::new_gnu();
         header.set_size(file.metadata()?.len());
@@ -61,7 +62,7 @@ impl Write for Pieces<'_> {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.waiting, Vec::with_capacity(PIECE));
-        // A client that takes nothing must not keep a thread.
+        // A client that accepts no data must not occupy a thread.
         let sent = async { tokio::time::timeout(PATIENCE, self.pieces.send(Ok(piece.into()))).await };
         match self.runtime.block_on(sent) {
             Ok(Ok(())) => Ok(()),

@@ -1,6 +1,6 @@
-//! Taking frames of a running camera into the collection, in a thread of the lowest priority. The camera's own thread offers
-//! frames and waits for nothing: one that comes while others are looked at is counted and left. What is kept is decided in
-//! `diverse`.
+//! Collects frames of a running camera, in a thread of the lowest priority. The camera's own thread offers frames
+//! without waiting: a frame that arrives while others are processed is counted and skipped. `diverse` decides which
+//! frames are kept.
 
 use std::io;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::diverse::{Kept, Thumbnail};
 use super::lossless;
 use super::state::Collecting;
 
-/// Frames that may wait.
+/// The number of frames that may wait.
 const WAITING: usize = 8;
-/// The longest between two looks at the time.
+/// The maximum time between two checks of the time limit.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Where a camera's frames go.
+/// The receiver of a camera's frames.
 pub(super) struct Offers {
     sender: SyncSender<Offered>,
 }
 
-/// A frame, and what of it the model sees.
+/// A frame, and the regions that limit what the model sees of it.
 pub(super) type Offered = (Bytes, Arc<Applied>);
 
 impl Offers {
@@ -36,29 +36,29 @@ impl Offers {
         (Self { sender }, receiver)
     }
 
-    /// Whether there was room for the frame.
+    /// Offers a frame. Returns whether there was room for it.
     pub(super) fn offer(&self, frame: &Bytes, regions: &Arc<Applied>) -> bool {
         !matches!(self.sender.try_send((frame.clone(), Arc::clone(regions))), Err(TrySendError::Full(_)))
     }
 }
 
-/// Why collecting ended.
+/// The reason why collecting ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// Nobody offers frames any more.
+    /// No more frames are offered.
     Stopped,
     TimeIsUp,
-    /// As many as were asked for.
+    /// The requested number was reached.
     Enough,
-    /// The room of the settings is taken.
+    /// The disk space of the settings is used up.
     NoRoom,
-    /// The disk does not take more.
+    /// The disk cannot store more.
     Disk(io::Error),
 }
 
-/// Takes frames until there is a reason to end. The time goes on while frames are of the condition that they are collected for
-/// (`holds`). `looked` is told of each when it is kept or not, and from time to time of the seconds that are left; it
-/// says whether more are wanted.
+/// Takes frames until there is a reason to end. The time limit only counts while frames are of the condition for which
+/// they are collected (`holds`). `looked` is called for each frame after it was kept or not, and from time to time with
+/// the remaining seconds; it returns whether to continue.
 pub(super) fn run(
     settings: Collecting,
     room: u64,
@@ -91,7 +91,7 @@ pub(super) fn run(
             return Ending::Stopped;
         }
         let taken = take((&frame, &regions), settings, room, collection, &mut kept);
-        // Afterwards: who reads that a frame was looked at finds it among those that are kept.
+        // Afterwards: when a client sees that a frame was processed, the frame is already among those that are kept.
         let wanted = looked(Looked { seen: 1, left });
         if let Some(ending) = taken {
             return ending;
@@ -102,7 +102,7 @@ pub(super) fn run(
     }
 }
 
-/// Keeps a frame if it is unlike those that are kept; the reason to end, where there is one.
+/// Keeps a frame if it differs from those that are kept. Returns the reason to end, if there is one.
 fn take(
     (frame, regions): (&Bytes, &Applied),
     settings: Collecting,
@@ -110,14 +110,14 @@ fn take(
     collection: &Collection,
     kept: &mut Kept,
 ) -> Option<Ending> {
-    // One that cannot be read teaches nothing; scoring says so.
+    // A frame that cannot be read is useless; scoring reports the error.
     let Ok(pixels) = decode(frame) else { return None };
     let Ok(seen) = regions.look(pixels) else { return None };
     let thumbnail = Thumbnail::of(seen.pixels());
     if !kept.lacks(&thumbnail) {
         return None;
     }
-    // The model learns from what it will see; where that is all of it, as it came.
+    // The model must learn from what it will see; if that is the whole frame, it is stored unchanged.
     let frame = if seen.is_whole() { Ok(frame.clone()) } else { lossless::png(seen.pixels()).map(Bytes::from) };
     let Ok(frame) = frame else { return None };
     let counts = collection.counts();
@@ -131,17 +131,17 @@ fn take(
     (counts.kept + 1 >= settings.most).then_some(Ending::Enough)
 }
 
-/// How collecting goes on.
+/// The progress of collecting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked {
-    /// Frames that were looked at since.
+    /// The number of frames processed since the last call.
     pub(super) seen: u64,
-    /// Seconds until it ends.
+    /// The seconds until it ends.
     pub(super) left: Option<f64>,
 }
 
-/// What is kept already, thrown out or not: what somebody threw out is not taken again.
-/// `None` where collecting is stopped meanwhile: many frames take a while.
+/// The thumbnails of the stored frames, including those that were thrown out, so that similar ones are not collected
+/// again. `None` if collecting is stopped meanwhile, since many frames take a while.
 fn known(settings: Collecting, collection: &Collection, looked: &mut impl FnMut(Looked) -> bool) -> Option<Kept> {
     let mut kept = Kept::new(settings.min_distance);
     for listed in collection.list(0, usize::MAX) {
@@ -183,7 +183,7 @@ mod tests {
 
     const SETTINGS: Collecting = Collecting { left: None, most: 100, min_distance: 2.0 };
 
-    /// Has these looked at: the ending, and how many were.
+    /// Collects from these frames. Returns the ending, and the number of processed frames.
     fn collect(settings: Collecting, room: u64, collection: &Collection, frames: &[Bytes]) -> (Ending, u64) {
         let (sender, receiver) = std::sync::mpsc::channel();
         frames.iter().for_each(|frame| sender.send((frame.clone(), whole())).unwrap());
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(collection.counts().kept, 3, "10, 12 and 200");
         collection.throw_out(&[3], true).unwrap();
         drop(collection);
-        // Damaged while the service was down.
+        // Damaged while the service was stopped.
         std::fs::write(folder.path().join("frames/000001.png"), b"").unwrap();
         let collection = Collection::open(folder.path()).unwrap();
         collect(SETTINGS, 1 << 20, &collection, &[picture(200), picture(13), picture(10)]);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!((counts.kept, counts.thrown_out), (2, 1), "10 is lacking again, 12 and 200 are not");
     }
 
-    /// Who sees that a frame was looked at, and then asks how many are kept, is told of it.
+    /// If a client sees that a frame was processed, and then requests the number of kept frames, the frame is counted.
     #[test]
     fn a_frame_is_counted_once_it_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(kept, [(1, 1), (2, 2), (3, 3)]);
     }
 
-    /// Also those that differ only in what is not seen are alike.
+    /// Frames that differ only in hidden parts are equal.
     #[test]
     fn what_is_kept_is_what_the_model_sees() {
         let folder = tempfile::tempdir().unwrap();
@@ -271,7 +271,7 @@ mod tests {
         assert!(matches!(ending, Ending::TimeIsUp), "{ending:?}");
     }
 
-    /// Frames of the night, asked for by day.
+    /// Frames of the night, requested by day.
     #[test]
     fn the_time_stands_still_while_frames_are_of_another_condition() {
         let folder = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ mod tests {
         let (mut looks, mut least) = (0, f64::MAX);
         let ending = run(settings, 1 << 20, &collection, &receiver, &holds, |looked| {
             looks += 1;
-            // After three looks of 0.2 seconds the night begins.
+            // After three calls of 0.2 seconds, the night begins.
             if looks == 3 {
                 least = looked.left.unwrap();
                 holds.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! The frames that were collected, on disk: those to train on in `frames`, those that somebody threw out in `thrown-out`. The
-//! two folders are all there is: a kill leaves each frame in one of them. A number is never used twice in a collection. Which
-//! frames are worth keeping is in `diverse`.
+//! The collected frames on disk: those to train on in `frames`, those that a user threw out in `thrown-out`. These two
+//! folders are the whole state: after a crash, each frame is in one of them. A number is never used twice in a
+//! collection. `diverse` decides which frames are kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use nae_infer::image::{self, ImageFormat};
 use nae_infer::input::decode_upright;
 use serde::Serialize;
 
-/// What is written first has this name, which no frame has.
+/// The name of a file while it is being written, which no frame has.
 const UNFINISHED: &str = ".unfinished";
 
-/// The frames of a camera that were collected.
+/// The collected frames of a camera.
 pub(crate) struct Collection {
     frames: PathBuf,
     thrown_out: PathBuf,
@@ -28,27 +28,27 @@ struct Known {
     thrown_out: bool,
 }
 
-/// What nae-train reads of what cameras send.
+/// The formats of frames that nae-train can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Jpeg,
     Png,
 }
 
-/// A frame, as it is listed.
+/// A frame in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Listed {
     pub(crate) number: u32,
     pub(crate) thrown_out: bool,
 }
 
-/// How many frames there are.
+/// The number of frames and their size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
-    /// To train on.
+    /// Frames to train on.
     pub(crate) kept: usize,
     pub(crate) thrown_out: usize,
-    /// Of both.
+    /// The total size of both, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Format {
     }
 }
 
-/// Number and format of a file of a collection.
+/// Parses the number and the format of a file of a collection.
 fn parse(name: &str) -> Option<(u32, Format)> {
     let (number, extension) = name.split_once('.')?;
     let format = [Format::Jpeg, Format::Png].into_iter().find(|format| format.extension() == extension)?;
@@ -69,10 +69,10 @@ fn parse(name: &str) -> Option<(u32, Format)> {
 }
 
 impl Collection {
-    /// That of a folder, which need not be there.
+    /// Opens the collection in a folder, which need not exist.
     ///
     /// # Errors
-    /// If what is there cannot be listed.
+    /// If the folder's content cannot be listed.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let this = Self {
             frames: folder.join("frames"),
@@ -98,11 +98,11 @@ impl Collection {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Known>> {
-        // Nothing in here panics while it holds the lock.
+        // No code panics while it holds the lock.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the frames to train on are.
+    /// The folder with the frames to train on.
     pub(crate) fn folder(&self) -> &Path {
         &self.frames
     }
@@ -133,10 +133,10 @@ impl Collection {
         Some(self.path(number, known))
     }
 
-    /// Keeps a frame, as it came where nae-train reads that. It has its name when it is whole.
+    /// Stores a frame, unchanged if nae-train can read its format. It gets its name when it is complete.
     ///
     /// # Errors
-    /// If the disk does not take it; nothing is left of it then.
+    /// If the disk cannot store it; in that case, nothing of it is left.
     pub(crate) fn add(&self, frame: &[u8]) -> io::Result<()> {
         let converted;
         let (bytes, format) = match image::guess_format(frame) {
@@ -155,7 +155,7 @@ impl Collection {
             .and_then(|()| std::fs::write(&unfinished, bytes))
             .and_then(|()| std::fs::rename(&unfinished, self.path(number, added)));
         if written.is_err() {
-            // What part of it was written takes room that is needed.
+            // The incomplete file would occupy space.
             let _ = std::fs::remove_file(&unfinished);
         }
         written?;
@@ -163,10 +163,10 @@ impl Collection {
         Ok(())
     }
 
-    /// Throws frames out, or brings them back; those that are not there, or are so already, are passed over.
+    /// Throws frames out, or restores them; numbers that do not exist, or are already in that state, are skipped.
     ///
     /// # Errors
-    /// If a file cannot be moved; those before it are.
+    /// If a file cannot be moved; those before it were moved.
     pub(crate) fn throw_out(&self, numbers: &[u32], thrown_out: bool) -> io::Result<()> {
         private_folder(if thrown_out { &self.thrown_out } else { &self.frames })?;
         let mut all = self.lock();
@@ -179,14 +179,14 @@ impl Collection {
         Ok(())
     }
 
-    /// A frame that nobody can read is no frame.
+    /// Removes a frame that cannot be read from the list.
     pub(crate) fn forget(&self, number: u32) {
         if let Some(known) = self.lock().remove(&number) {
             let _ = std::fs::remove_file(self.path(number, known));
         }
     }
 
-    /// All frames go.
+    /// Deletes all frames.
     ///
     /// # Errors
     /// If a folder cannot be removed.
@@ -200,7 +200,7 @@ impl Collection {
     }
 }
 
-/// What is not there is removed.
+/// Treats a missing file as removed.
 pub(super) fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -208,7 +208,7 @@ pub(super) fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that nobody else of this machine reads: it has pictures of what the camera sees.
+/// Creates a folder that only this user can read, since it contains pictures of what the camera sees.
 pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -219,7 +219,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
 
 fn png(frame: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = io::Cursor::new(Vec::new());
-    // What is written has no tag by which it would be turned once more.
+    // The written file has no orientation tag, by which it would be rotated again.
     let picture = decode_upright(frame).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     picture
         .write_to(&mut bytes, ImageFormat::Png)
@@ -245,13 +245,13 @@ mod tests {
         (0..3).for_each(|_| collection.add(JPEG).unwrap());
         collection.throw_out(&[2, 3, 99], true).unwrap();
         drop(collection);
-        // A kill left this behind, and others put things here.
+        // A crash left this behind, and somebody put other files here.
         std::fs::write(folder.path().join("frames/.unfinished"), b"half").unwrap();
         std::fs::write(folder.path().join("frames/notes.txt"), b"mine").unwrap();
         let collection = Collection::open(folder.path()).unwrap();
         assert_eq!(numbers(&collection), [(1, false), (2, true), (3, true)]);
         assert_eq!(collection.counts(), Counts { kept: 1, thrown_out: 2, bytes: 12 });
-        // 3 is thrown out, and its number is still taken.
+        // 3 is thrown out, and its number stays in use.
         collection.add(JPEG).unwrap();
         collection.throw_out(&[3], false).unwrap();
         assert_eq!(numbers(&collection), [(1, false), (2, true), (3, false), (4, false)]);
@@ -278,7 +278,7 @@ mod tests {
     fn what_cannot_be_written_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let collection = Collection::open(folder.path()).unwrap();
-        // A folder of this name is in the way of the first frame.
+        // A folder of this name prevents the first frame from being written.
         std::fs::create_dir_all(folder.path().join("frames/000001.jpg/x")).unwrap();
         collection.add(JPEG).unwrap_err();
         assert_eq!(collection.counts(), Counts::default());

@@ -1,19 +1,19 @@
-//! Which frames are worth keeping: those that differ from every one that is kept. A camera that sees the same for an hour gives
-//! thousands of frames that teach what one teaches.
+//! Selects the frames to keep: those that differ from every frame that is already kept. A camera whose view does not
+//! change for an hour gives thousands of frames that contain no more information than one.
 //!
-//! The measure is coarse on purpose. Each frame is averaged into 16×16 grey cells, and two frames are as far apart as their
-//! cells differ on average, in levels of 0 to 255. A cell of a frame of 640×480 is the mean of 1,200 pixels, which leaves
-//! little of a sensor's noise: of 60 JPEG frames of one scene with noise of 15 levels (ffmpeg's `noise=alls=30:allf=t`), 13
-//! were kept at a distance of 0.5 and one at 1. What moves or changes its light is what is left. An object that covers 1/64
-//! of the picture and differs from what is behind it by 64 levels is one level apart: that is [`APART`]. One of 1/32 that
-//! crosses the picture in 50 frames has 15 of them kept at 1, 3 at 2. Smaller changes are noticed only with a smaller
-//! setting; 0 keeps every frame.
+//! The measure is coarse on purpose. Each frame is averaged into 16×16 grey cells, and the distance of two frames is
+//! the mean absolute difference of their cells, in levels of 0 to 255. A cell of a frame of 640×480 is the mean of
+//! 1,200 pixels, which removes most of a sensor's noise: of 60 JPEG frames of one scene with noise of 15 levels
+//! (ffmpeg's `noise=alls=30:allf=t`), 13 were kept at a distance of 0.5 and one at 1. Movement and changes of light
+//! remain. An object that covers 1/64 of the picture and differs from its background by 64 levels has a distance of one
+//! level: that is [`APART`]. Of an object of 1/32 that crosses the picture in 50 frames, 15 frames are kept at 1, and 3
+//! at 2. Smaller changes are noticed only with a smaller setting; 0 keeps every frame.
 
 use nae_infer::input::Pixels;
 
-/// Cells a side.
+/// The number of cells per side.
 const SIDE: usize = 16;
-/// The distance from the nearest kept frame that is asked for unless somebody says otherwise.
+/// The default minimum distance from the nearest kept frame.
 pub(crate) const APART: f32 = 1.0;
 
 /// A frame in 16×16 grey cells.
@@ -21,7 +21,8 @@ pub(crate) const APART: f32 = 1.0;
 pub(super) struct Thumbnail([u8; SIDE * SIDE]);
 
 impl Thumbnail {
-    /// The mean of channels and pixels in each cell. A picture of fewer pixels than cells has some in several.
+    /// The mean over the channels and pixels in each cell. In a picture with fewer pixels than cells, several cells
+    /// have the same pixel.
     pub(super) fn of(pixels: &Pixels) -> Self {
         let (channels, height, width) = (pixels.shape.channels, pixels.shape.height, pixels.shape.width);
         // Row by row, so that memory is read in order.
@@ -41,34 +42,34 @@ impl Thumbnail {
         }
         let mut last = 0.0;
         Self(sums.map(|(sum, count)| {
-            // A cell between the pixels of a small picture is as the one before.
+            // In a small picture, a cell without a pixel has the value of the previous one.
             last = if count == 0 { last } else { sum / count as f32 };
             (255.0 * last).round().clamp(0.0, 255.0) as u8
         }))
     }
 
-    /// Mean absolute difference of the cells, in levels of 0 to 255.
+    /// The mean absolute difference of the cells, in levels of 0 to 255.
     fn distance(&self, other: &Self) -> f32 {
         let sum: u32 = self.0.iter().zip(&other.0).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
         sum as f32 / (SIDE * SIDE) as f32
     }
 }
 
-/// The frames that are kept, as far as this matters.
+/// The thumbnails of the kept frames.
 pub(super) struct Kept {
     apart: f32,
     thumbnails: Vec<Thumbnail>,
 }
 
 impl Kept {
-    /// None yet; what differs less than `apart` from one that is kept will be left out.
+    /// An empty list; frames that differ by less than `apart` from a kept one are to be dropped.
     pub(super) fn new(apart: f32) -> Self {
         Self { apart, thumbnails: Vec::new() }
     }
 
-    /// Whether a frame differs enough from all.
+    /// Whether a frame differs enough from all kept ones.
     pub(super) fn lacks(&self, frame: &Thumbnail) -> bool {
-        // The newest are the likeliest to be alike.
+        // The newest are the most likely to be similar.
         self.thumbnails.iter().rev().all(|kept| kept.distance(frame) >= self.apart)
     }
 
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn cells_are_means_of_all_channels() {
-        // Cells of 2 x 2 pixels: 0.2 and 0.6 in turns by columns, in three channels of which one is black.
+        // Cells of 2 x 2 pixels: 0.2 and 0.6 alternate by columns, in two of three channels; the third is black.
         let one: Vec<f32> = (0..32 * 32).map(|i| if i % 2 == 0 { 0.2 } else { 0.6 }).collect();
         let values = [one.clone(), one, vec![0.0; 32 * 32]].concat();
         let thumbnail = Thumbnail::of(&Pixels { shape: Shape::new(3, 32, 32), values });
@@ -110,7 +111,7 @@ mod tests {
         let noise = |seed: usize| {
             move |y: usize, x: usize| {
                 let hash = (y * 640 + x + seed * 7_919).wrapping_mul(2_654_435_761) >> 8;
-                // Uniform over 35 levels: a deviation of 10.
+                // Uniform over 35 levels: a standard deviation of 10.
                 0.5 + ((hash % 1000) as f32 / 1000.0 - 0.5) * 35.0 / 255.0
             }
         };
@@ -119,7 +120,7 @@ mod tests {
         for seed in 1..20 {
             assert!(!kept.lacks(&Thumbnail::of(&picture(480, noise(seed)))), "noise {seed}");
         }
-        // 64 levels brighter, of 480 x 480 pixels: 63 x 63 are a little more than 1/64.
+        // 64 levels brighter, in 480 x 480 pixels: 63 x 63 are a little more than 1/64.
         let object = |side: usize| {
             let seen = move |y: usize, x: usize| noise(3)(y, x) + if y < side && x < side { 64.0 / 255.0 } else { 0.0 };
             Thumbnail::of(&picture(480, seen))

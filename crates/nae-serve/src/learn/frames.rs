@@ -1,5 +1,5 @@
-//! What may be done with frames: to collect them, look through them, throw some out, take them elsewhere. How a frame is chosen
-//! is in `collect` and `diverse`.
+//! Actions on frames: collecting, listing, throwing out and restoring, downloading. `collect` and `diverse` select the
+//! frames.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::collect::{self, Ending, Offers};
 use super::collection::{Counts, Listed};
 use super::{Action, Collecting, Learn, LearnError, Phase, Record, archive, lock, record_in};
 
-/// How often how far collecting is goes to disk.
+/// How often the progress of collecting is written to disk.
 const SAVE: Duration = Duration::from_secs(10);
 
 impl Learn {
-    /// A frame of the camera.
+    /// Offers a frame of the camera.
     pub(crate) fn offer(&self, frame: &Bytes, regions: &Arc<Applied>) {
         if let Some(offers) = &*lock(&self.offers)
             && !offers.offer(frame, regions)
@@ -27,7 +27,7 @@ impl Learn {
         }
     }
 
-    /// Takes frames from now on.
+    /// Starts to collect frames.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -55,10 +55,10 @@ impl Learn {
         Ok(())
     }
 
-    /// Whether the frames that are kept were collected by the regions in use: one model cannot learn from both.
+    /// Checks that the collected frames have the regions in use, since one model cannot learn from both.
     ///
     /// # Errors
-    /// They were not.
+    /// If they have others.
     pub(super) fn are_of_these_regions(&self) -> Result<(), LearnError> {
         if self.lock().record.regions == self.sight.applied().digest() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Learn {
         Err(LearnError::Missing(reason.into()))
     }
 
-    /// Whether frames are taken.
+    /// Whether frames are being collected.
     pub(crate) fn is_collecting(&self) -> bool {
         matches!(self.lock().record.phase, Phase::Collecting(_))
     }
@@ -85,10 +85,10 @@ impl Learn {
             *lock(&own.offers) = None;
             let kept = own.collection.counts().kept;
             let note = match ending {
-                // Whoever stopped it has said so.
+                // The action that stopped it has been recorded.
                 Ending::Stopped => return,
                 Ending::TimeIsUp => format!("the time was up after {kept} frames"),
-                Ending::Enough => format!("{kept} frames were collected, as many as were asked for"),
+                Ending::Enough => format!("{kept} frames were collected, as many as requested"),
                 Ending::NoRoom => {
                     format!(
                         "the room of `learn_room` ({} MiB) was full after {kept} frames",
@@ -106,16 +106,17 @@ impl Learn {
                 record.note = Some(note);
             });
         };
-        // Before the thread, which takes it away when it ends.
+        // Set before the thread starts, which removes it when it ends.
         *lock(&self.offers) = Some(offers);
         inner.thread = Some(thread::Builder::new().name("collect".into()).spawn(work)?);
         Ok(())
     }
 
-    /// Notes how collecting goes on, to disk from time to time; says whether it is to.
+    /// Records the progress of collecting, and writes it to disk from time to time. Returns whether to continue.
     pub(super) fn looked(&self, activity: u64, looked: collect::Looked) -> bool {
         let mut inner = self.lock();
-        // Also of an activity that somebody has just ended, who waits for it: the frame may be among those that are kept.
+        // Also for an activity that was just ended and is being waited for: the frame may be among those that were
+        // kept.
         inner.record.seen += looked.seen;
         if inner.activity != activity {
             return false;
@@ -126,13 +127,13 @@ impl Learn {
         }
         if inner.saved.elapsed() >= SAVE {
             inner.saved = Instant::now();
-            // A full disk is noticed by the next frame.
+            // The next frame notices a full disk.
             let _ = inner.record.write(&record_in(&self.folder));
         }
         true
     }
 
-    /// Takes no more frames.
+    /// Stops collecting.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -144,17 +145,17 @@ impl Learn {
         Ok(())
     }
 
-    /// Frames from number `from` on.
+    /// The frames from number `from` on.
     pub(crate) fn frames(&self, from: u32, most: usize) -> Vec<Listed> {
         self.collection.list(from, most)
     }
 
-    /// A frame, as a file.
+    /// The file of a frame.
     pub(crate) fn frame(&self, number: u32) -> Option<Bytes> {
         Some(std::fs::read(self.collection.file(number)?).ok()?.into())
     }
 
-    /// Throws frames out of the collection, or brings them back.
+    /// Throws frames out of the collection, or restores them.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -164,14 +165,14 @@ impl Learn {
         Ok(self.collection.throw_out(numbers, thrown_out)?)
     }
 
-    /// Forgets the frames, and the model that is not in use.
+    /// Deletes the frames, and the model that is not in use.
     ///
     /// # Errors
     /// [`LearnError`].
     pub(crate) fn delete(&self) -> Result<(), LearnError> {
         let _acting = self.acting();
         self.lock().record.check(Action::Delete)?;
-        // First of all: after a kill, the rest is done by the next start.
+        // Recorded first: after a crash, the next start completes the rest.
         self.change(|record| {
             let (used, learned_with) = (std::mem::take(&mut record.used), std::mem::take(&mut record.learned_with));
             let passed_over = std::mem::take(&mut record.passed_over);
@@ -182,7 +183,7 @@ impl Learn {
         Ok(())
     }
 
-    /// Sends the frames as a tar file. To be called where blocking is allowed.
+    /// Sends the frames as a tar file. Blocks, and must be called where that is permitted.
     pub(crate) fn send_frames(
         &self,
         pieces: tokio::sync::mpsc::Sender<io::Result<Bytes>>,
@@ -190,7 +191,7 @@ impl Learn {
     ) {
         if let Err(error) = archive::send(&self.collection, pieces.clone(), runtime) {
             tracing::warn!(%error, "a download of frames broke off");
-            // The client is to notice that it has not all.
+            // Lets the client notice that the file is incomplete.
             let _ = pieces.try_send(Err(error));
         }
     }

@@ -1,15 +1,15 @@
-//! A frame as a model sees it, as a file: nae-train reads from it the values that are scored, to the bit. JPEG would change them,
-//! most of all along the edges of what is not seen.
+//! A frame as a model sees it, as a file from which nae-train reads exactly the values that are scored. JPEG would
+//! change them, especially along the edges of hidden parts.
 
 use std::io;
 
 use nae_infer::image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
 use nae_infer::input::Pixels;
 
-/// The image as PNG, of 8 bits where that is all it has, else of 16.
+/// Encodes the image as PNG, with 8 bits if that is exact, else with 16.
 ///
 /// # Errors
-/// If it is no image of 1 or 3 channels, or is too large for a PNG.
+/// If the image does not have 1 or 3 channels, or is too large for a PNG.
 pub(super) fn png(pixels: &Pixels) -> io::Result<Vec<u8>> {
     let picture =
         picture(pixels).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no image of 1 or 3 channels"))?;
@@ -23,7 +23,7 @@ pub(super) fn png(pixels: &Pixels) -> io::Result<Vec<u8>> {
 fn picture(pixels: &Pixels) -> Option<DynamicImage> {
     let (width, height) = (u32::try_from(pixels.shape.width).ok()?, u32::try_from(pixels.shape.height).ok()?);
     let values = &pixels.values;
-    // As they are made from bytes when an image is decoded.
+    // The same computation as in decoding an image from bytes.
     let is_byte = |value: &f32| f32::from((value * 255.0).round() as u8) / 255.0 == *value;
     let is_bytes = values.iter().all(is_byte);
     let bytes = || values.iter().map(|value| (value * 255.0).round() as u8).collect();
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Every value of 8 bits, some of 16, and the grey of what is not seen.
+    /// All values of 8 bits, some of 16, and the grey of hidden pixels.
     #[test]
     fn what_is_read_again_is_the_same_to_the_bit() {
         let fill = 128.0 / 255.0;

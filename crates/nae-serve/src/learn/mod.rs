@@ -1,19 +1,21 @@
-//! Learning at the camera, for users who have no data but what it sees: frames are collected, looked through, trained on, and
-//! the model that comes of them is watched beside the one in use before it takes over. Each action is checked against the table
-//! of `state`, done, and written down, so that a restart at any moment goes on; here is what all of them share, and what goes on
-//! after a restart. The actions are in `frames`, `training` and `models`. What they are done by: `collect` and `diverse` (which
-//! frames), `collection` (frames on disk), `lossless` (of which regions hide a part), `archive` (to take them elsewhere), `program` (nae-train as a child process), `shadow`
-//! (two models side by side). Not here: making a model the one in use, which is `keeper`'s.
+//! Learning at the camera, for users who have no data except what the camera sees: frames are collected, reviewed and
+//! trained on, and the resulting model is tested beside the one in use before it replaces that. Each action is checked
+//! against the table in `state`, executed and recorded, so that learning continues after a restart at any moment. This
+//! module has the common parts, and the continuation after a restart; the actions are in `frames`, `training` and
+//! `models`. They use `collect` and `diverse` (selection of frames), `collection` (frames on disk), `lossless` (frames
+//! of which regions hide a part), `archive` (download), `program` (nae-train as a child process) and `shadow` (two
+//! models side by side). `keeper` takes a model into use.
 //!
-//! The camera's thread calls [`Learn::offer`] and [`Learn::shadow_offer`] only, which wait for no disk and no model.
+//! The camera's thread only calls [`Learn::offer`] and [`Learn::shadow_offer`], which do not wait for a disk or a
+//! model.
 //!
-//! In the folder `learn` of the camera's state:
+//! The folder `learn` in the camera's state contains:
 //!
 //! | | |
 //! |---|---|
-//! | `state.json` | the [`Record`], written whole and then renamed |
+//! | `state.json` | the [`Record`], written completely and then renamed |
 //! | `frames`, `thrown-out` | the collection |
-//! | `run`, `new.onnx` | of the training that runs |
+//! | `run`, `new.onnx` | the folder and the model of the current training |
 //! | `models/DIGEST.model`, `models/DIGEST.html` | models that are used or may be, and their reports |
 
 mod archive;
@@ -51,28 +53,28 @@ pub(crate) use diverse::APART;
 pub(crate) use program::Trainer;
 pub(crate) use state::{Action, Collecting, Phase, Record, Refused};
 
-/// The folder and the model of the training that runs, and a model that was sent, until it was looked at.
+/// The folder and the model of the current training; the latter is also used for an uploaded model until it is checked.
 const RUN: &str = "run";
 const NEW: &str = "new.onnx";
 const TAKEN: &str = "taken.onnx";
-/// The largest report that is shown.
+/// The maximum size of a report that is shown, in bytes.
 const MAX_REPORT: u64 = 64 << 20;
-/// The time for a training that the command to run elsewhere shows where none was given here.
+/// The time in the command for training elsewhere if no time was set here, in seconds.
 const USUAL_SECONDS: f64 = 600.0;
 
-/// Why something was not done.
+/// The reason why an action was not executed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LearnError {
-    /// Not in this phase.
+    /// It is not permitted in this phase.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Something is missing for it.
+    /// A prerequisite is missing.
     #[error("{0}")]
     Missing(String),
-    /// What was sent is no model that can be used.
+    /// The uploaded file is not a usable model.
     #[error("{0}")]
     Model(String),
-    /// The disk does not take it.
+    /// The disk cannot store it.
     #[error("{0}")]
     Disk(String),
 }
@@ -99,11 +101,11 @@ pub(crate) struct Learn {
     span: Span,
     collection: Collection,
     inner: Mutex<Inner>,
-    /// One action at a time, however long it takes; `inner` is locked for moments only.
+    /// Permits one action at a time, however long it takes; `inner` is only locked briefly.
     actions: Mutex<()>,
-    /// Whether frames are of the condition (day, or night) that a model is learned for here.
+    /// Whether frames are of the condition (day or night) for which a model is learned here.
     holds: AtomicBool,
-    /// Frames that came while others were looked at, since that was last noted.
+    /// The number of frames that were skipped while others were processed, since it was last recorded.
     missed: AtomicU64,
     offers: Mutex<Option<Offers>>,
     shadow: Mutex<Option<Shadow>>,
@@ -111,48 +113,48 @@ pub(crate) struct Learn {
 
 struct Inner {
     record: Record,
-    /// Changes with every activity, so that one that has ended does not speak for the next.
+    /// Changes with every activity, so that one that has ended cannot change the state of the next.
     activity: u64,
     training: Option<Arc<Training>>,
     thread: Option<JoinHandle<()>>,
     saved: Instant,
 }
 
-/// What is shown.
+/// The state for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     phase: &'static str,
-    /// What can be done now.
+    /// The actions that are permitted now.
     may: Vec<Action>,
     note: Option<String>,
     seen: u64,
     missed: u64,
     #[serde(flatten)]
     counts: Counts,
-    /// Bytes that the collection may have.
+    /// The maximum size of the collection, in bytes.
     room: u64,
     collecting: Option<Collecting>,
-    /// Whether it waits for the condition, day or night, whose frames are to be collected.
+    /// Whether collecting waits for the condition, day or night, whose frames are to be collected.
     waits: bool,
-    /// Seconds that the training was given.
+    /// The time of the training, in seconds.
     seconds: Option<f64>,
     training: Option<TrainingStatus>,
     /// The model that was learned last.
     model: Option<String>,
     /// Whether there is a report of its training.
     report: bool,
-    /// The model learned here that is in use; without one, it is that of the settings, if they name one.
+    /// The model learned here that is in use; `None` if it is that of the settings, or if there is none.
     in_use: Option<String>,
-    /// Where the way back leads, where there is one.
+    /// What a rollback restores, if one is possible.
     back_to: Option<&'static str>,
     shadow: Option<ShadowStatus>,
-    /// Whether nae-train is on this machine.
+    /// Whether nae-train is available on this machine.
     nae_train: bool,
-    /// How to train elsewhere.
+    /// The command for training elsewhere.
     command: String,
 }
 
-/// Where learning is kept in a camera's folder of the state.
+/// The folder of learning in a camera's state folder.
 fn folder_in(state: &Path) -> PathBuf {
     state.join("learn")
 }
@@ -161,7 +163,7 @@ fn record_in(folder: &Path) -> PathBuf {
     folder.join("state.json")
 }
 
-/// The file of a model that was learned at a camera with this folder of the state.
+/// The file of a model in a folder of learning.
 fn model_in(folder: &Path, digest: &str) -> PathBuf {
     folder.join("models").join(format!("{digest}.model"))
 }
@@ -170,10 +172,10 @@ fn report_in(folder: &Path, digest: &str) -> PathBuf {
     folder.join("models").join(format!("{digest}.html"))
 }
 
-/// The model that was learned here and is to be used in place of that of the settings.
+/// The model that was learned here and is to be used instead of that of the settings.
 pub(crate) fn model_in_use(config: &CameraConfig) -> Option<PathBuf> {
     let folder = folder_in(&config.state);
-    // A file that cannot be read is spoken of when it is opened for good.
+    // An unreadable file is reported when it is opened properly.
     let record = Record::read(&record_in(&folder)).ok()?;
     Some(model_in(&folder, record.wanted()?))
 }
@@ -187,7 +189,7 @@ fn models_in(folder: &Path) -> Vec<String> {
 }
 
 impl Learn {
-    /// What a camera has learned so far. Nothing goes on yet.
+    /// Opens the state of learning of a camera, without continuing an activity.
     ///
     /// # Errors
     /// If its folder cannot be listed.
@@ -202,11 +204,13 @@ impl Learn {
         let collection = Collection::open(&folder)?;
         let path = record_in(&folder);
         let phase = if collection.counts() == Counts::default() { Phase::Idle } else { Phase::Collected };
-        // Frames and models without a record were put here by somebody, or the record is damaged: they are not to be lost.
+        // Frames and models without a record were put here by a user, or the record is damaged: they must not be lost.
         let from_files = Record { phase, found: models_in(&folder), ..Record::default() };
         let record = if path.exists() { Record::read(&path) } else { Ok(from_files.clone()) };
         let record = record.unwrap_or_else(|error| {
-            tracing::error!("{error:#}; learning begins anew with the frames that are there; learned models stay in the folder `models`");
+            tracing::error!(
+                "{error:#}; learning starts again with the collected frames; learned models stay in the folder `models`"
+            );
             kept_file::put_aside(&path);
             from_files
         });
@@ -228,7 +232,7 @@ impl Learn {
         })
     }
 
-    /// Goes on with what a stop or a kill broke off. `in_use` is the file of the model that was opened, if one was.
+    /// Continues what a stop or a crash interrupted. `in_use` is the file of the model that was opened, if one was.
     pub(crate) fn start(self: &Arc<Self>, in_use: Option<&Path>) {
         let _entered = self.span.enter();
         let is_of_settings = in_use.is_none() || in_use == self.config.model.as_deref();
@@ -249,7 +253,7 @@ impl Learn {
         let gone_on = match phase {
             Phase::Idle => self.collection.delete().map_err(LearnError::from),
             Phase::Collecting(settings) => {
-                tracing::info!("collecting goes on");
+                tracing::info!("collecting continues");
                 self.are_of_these_regions().and_then(|()| self.start_collecting(settings))
             }
             Phase::Training { seconds, starts } => {
@@ -274,18 +278,18 @@ impl Learn {
         self.tidy();
     }
 
-    /// The service stops: what goes on is broken off, and goes on after the next start.
+    /// Interrupts the current activity because the service stops; it continues after the next start.
     pub(crate) fn stop(&self) {
         *lock(&self.offers) = None;
         *lock(&self.shadow) = None;
         let mut inner = self.lock();
-        // Whatever ends now says so to nobody.
+        // The end of the activity is not recorded.
         inner.activity += 1;
         if let Some(training) = &inner.training {
             training.cancel();
         }
         let thread = inner.thread.take();
-        // Where nothing was learned there is nothing to keep.
+        // If nothing was learned, there is nothing to store.
         if self.folder.exists()
             && let Err(error) = inner.record.write(&record_in(&self.folder))
         {
@@ -297,8 +301,8 @@ impl Learn {
         }
     }
 
-    /// Whether frames that come are of the condition that a model is learned for here. While they are not, none is offered, and the
-    /// time of collecting stands still.
+    /// Sets whether new frames are of the condition for which a model is learned here. While they are not, none is
+    /// offered, and the time limit of collecting does not count.
     pub(crate) fn holds(&self, holds: bool) {
         self.holds.store(holds, Ordering::Relaxed);
     }
@@ -307,12 +311,12 @@ impl Learn {
         lock(&self.inner)
     }
 
-    /// Keeps others from acting until it is dropped.
+    /// Prevents other actions until it is dropped.
     pub(crate) fn acting(&self) -> MutexGuard<'_, ()> {
         lock(&self.actions)
     }
 
-    /// Changes what is kept, on disk first.
+    /// Changes the record, on disk first.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<(), LearnError> {
         let mut inner = self.lock();
         let mut record = inner.record.clone();
@@ -324,7 +328,8 @@ impl Learn {
         Ok(())
     }
 
-    /// Changes what is kept also where the disk does not take it: it is so, and is said again after the next start.
+    /// Changes the record even if the disk cannot store it: the change has already happened, and is determined again
+    /// after the next start.
     fn note_down(&self, change: impl FnOnce(&mut Record)) {
         let mut inner = self.lock();
         change(&mut inner.record);
@@ -334,7 +339,7 @@ impl Learn {
         }
     }
 
-    /// As `note_down`, for an activity that ends by itself, unless somebody ended it before.
+    /// Like `note_down`, for an activity that ends by itself, unless an action ended it before.
     fn ended(&self, activity: u64, change: impl FnOnce(&mut Record)) {
         let mut inner = self.lock();
         if inner.activity != activity {
@@ -349,7 +354,7 @@ impl Learn {
         self.remove_all_but(&inner.record);
     }
 
-    /// Removes what no phase needs.
+    /// Removes files that no phase needs.
     fn tidy(&self) {
         self.remove_all_but(&self.lock().record);
     }
@@ -370,7 +375,7 @@ impl Learn {
         }
     }
 
-    /// How it is.
+    /// The state for clients.
     pub(crate) fn status(&self) -> Status {
         let counts = self.collection.counts();
         let inner = self.lock();
@@ -404,7 +409,7 @@ impl Learn {
         }
     }
 
-    /// Ends what goes on, and waits for its end.
+    /// Ends the current activity, and waits for its end.
     fn end_activity(&self) {
         *lock(&self.offers) = None;
         let mut inner = self.lock();
@@ -419,7 +424,7 @@ impl Learn {
     }
 }
 
-/// Whatever panicked while it held one of these, what is in it is whole.
+/// Locks; after a panic of another holder, the content is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! What may be done with a model that was learned, or brought: to watch it beside the one in use, if there is one, and to use it and go back, as far
-//! as that is to be kept. Exchanging models is `keeper`'s.
+//! Actions on a model that was learned or uploaded: testing it beside the one in use, if there is one, taking it into
+//! use, and rolling back, as far as these are recorded. `keeper` exchanges models.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Action, Learn, LearnError, MAX_REPORT, Phase, Record, TAKEN, lock, m
 
 /// What was in use before a model that was learned here.
 pub(super) enum Before {
-    /// Another that was learned here.
+    /// Another model that was learned here.
     Learned(PathBuf),
     OfSettings(PathBuf),
     /// No model: the settings name none.
@@ -24,7 +24,7 @@ pub(super) enum Before {
 }
 
 impl Before {
-    /// One word.
+    /// Its name, one word.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Learned(_) => "learned",
@@ -42,14 +42,15 @@ impl Before {
 }
 
 impl Learn {
-    /// A frame, and whether the model in use calls it an anomaly; none where there is no model in use.
+    /// Offers a frame to the tested model, with whether the model in use calls it an anomaly; `None` if no model is in
+    /// use.
     pub(crate) fn shadow_offer(&self, frame: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: Option<bool>) {
         if let Some(shadow) = &*lock(&self.shadow) {
             shadow.offer(frame, regions, taken, anomaly);
         }
     }
 
-    /// Puts a model file that can be used, and a report of it, among those learned here.
+    /// Adds a usable model file, and its report, to those learned here.
     pub(super) fn take(&self, file: &Path, report: Option<&Path>) -> Result<String, LearnError> {
         let model = self.open_model(file)?;
         private_folder(&self.folder.join("models"))?;
@@ -83,7 +84,7 @@ impl Learn {
         let model = self.take(&file, None);
         let _ = std::fs::remove_file(&file);
         let model = model?;
-        // Without frames it is of others.
+        // If there are no frames here, it was trained on others.
         let of_frames = self.collection.counts() != Counts::default();
         self.change(|record| {
             record.trained(model, of_frames);
@@ -93,7 +94,7 @@ impl Learn {
         Ok(())
     }
 
-    /// The regions that a model was learned with, where that is known.
+    /// The digest of the regions of a model's frames, if it is known.
     pub(crate) fn learned_with(&self, model: &str) -> Option<String> {
         self.lock().record.learned_with.get(model).cloned()
     }
@@ -104,7 +105,7 @@ impl Learn {
         nae_onnx::file::read(report_in(&self.folder, &model), MAX_REPORT).ok()
     }
 
-    /// Has the new model score beside the one in use.
+    /// Starts to test the new model beside the one in use.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -128,7 +129,7 @@ impl Learn {
         Ok(())
     }
 
-    /// Has it do so no more.
+    /// Ends the test.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -140,21 +141,21 @@ impl Learn {
         Ok(())
     }
 
-    /// Energies of the model that scores beside, of the past `span`, in at most `most` slices.
+    /// The energies of the tested model in the past `span`, in at most `most` slices.
     pub(crate) fn shadow_slices(&self, span: Duration, most: usize) -> Vec<Slice> {
         lock(&self.shadow).as_ref().map(|shadow| shadow.slices(span, most)).unwrap_or_default()
     }
 
-    /// The model learned last, where this may be done with it.
+    /// The model learned last, if this action is permitted for it.
     fn learned(&self, action: Action) -> Result<String, LearnError> {
         let inner = self.lock();
         inner.record.check(action)?;
-        // No phase without one allows these actions.
+        // Only phases with a model permit these actions.
         let missing = || LearnError::Missing("there is no model yet".into());
         inner.record.phase.model().map(str::to_owned).ok_or_else(missing)
     }
 
-    /// The model to make the one in use, and its file.
+    /// The model to take into use, and its file.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -164,10 +165,10 @@ impl Learn {
         Ok((model, file))
     }
 
-    /// That model is about to be the one in use.
+    /// Records that the model is about to be taken into use.
     ///
     /// # Errors
-    /// [`LearnError`]: it cannot be kept.
+    /// [`LearnError`] if that cannot be stored.
     pub(crate) fn swapped(&self, model: String) -> Result<(), LearnError> {
         self.change(|record| {
             record.swapped(model);
@@ -178,7 +179,7 @@ impl Learn {
         Ok(())
     }
 
-    /// What was in use before the model that was learned here; none where that is not one of here.
+    /// What was in use before the current model; `None` if the current model was not learned here.
     pub(super) fn before(&self, record: &Record) -> Option<Before> {
         match (record.used.as_slice(), &self.config.model) {
             ([], _) => None,
@@ -188,7 +189,7 @@ impl Learn {
         }
     }
 
-    /// The file of the model before the one in use; none where there was no model.
+    /// The file of the model before the one in use; `None` if there was no model.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -198,12 +199,12 @@ impl Learn {
         Ok(self.before(&inner.record).and_then(Before::into_file))
     }
 
-    /// That model is about to be the one in use.
+    /// Records that the previous model is about to be restored.
     ///
     /// # Errors
-    /// [`LearnError`]: it cannot be kept.
+    /// [`LearnError`] if that cannot be stored.
     pub(crate) fn rolled_back(&self) -> Result<(), LearnError> {
-        // What is learned meanwhile goes on.
+        // The current activity continues.
         let mut inner = self.lock();
         let mut record = inner.record.clone();
         record.rolled_back();
@@ -214,7 +215,7 @@ impl Learn {
         Ok(())
     }
 
-    /// The new model failed on a frame soon after it took over, and the one before is in use again.
+    /// Records that the new model failed on a frame soon after the exchange, and that the previous one is in use again.
     pub(crate) fn taken_back(&self, reason: &str) {
         let mut inner = self.lock();
         if inner.record.used.is_empty() {

@@ -1,6 +1,6 @@
-//! The program that trains, `nae-train`, as a child process: at the lowest priority, its progress, and its last lines where it
-//! fails. One camera trains at a time, since two would each get half of the time that they were given. What becomes of the
-//! model is decided in `training`.
+//! The program for training, `nae-train`, as a child process: run at the lowest priority, with its progress, and its
+//! last lines if it fails. One camera trains at a time, since two would each get only half of their processor time.
+//! `training` handles the resulting model.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,29 +15,29 @@ use super::super::camera_name::CameraName;
 use super::super::child::{self, LastLines};
 use super::collection::gone;
 
-/// Lines of the program that are kept.
+/// The number of the program's lines that are kept.
 const LINES: usize = 20;
-/// How often it is looked at.
+/// How often the program is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long its last lines may take after its end.
+/// How long its last lines may take to arrive after its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The program that trains, for all cameras.
+/// The program for training, for all cameras.
 pub(crate) struct Trainer {
     program: PathBuf,
     camera: Mutex<Option<CameraName>>,
 }
 
-/// The right to train; given back when it is dropped.
+/// The right to train, returned when it is dropped.
 pub(super) struct Claim(Arc<Trainer>);
 
 impl Trainer {
-    /// By this program: a name is looked for on the PATH, a path is taken as it is.
+    /// Uses this program: a name is looked up on the PATH, a path is used unchanged.
     pub(crate) fn new(program: PathBuf) -> Self {
         Self { program, camera: Mutex::default() }
     }
 
-    /// The program's file, where there is one now.
+    /// The program's file, if it exists now.
     pub(super) fn find(&self) -> Option<PathBuf> {
         let file = |path: PathBuf| path.is_file().then_some(path);
         if self.program.components().count() > 1 {
@@ -47,15 +47,15 @@ impl Trainer {
         std::env::split_paths(&std::env::var_os("PATH")?).find_map(|folder| file(folder.join(&name)))
     }
 
-    /// What the settings say.
+    /// The program as given by the settings.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Lets a camera train, unless another does.
+    /// Lets a camera train, unless another one does.
     ///
     /// # Errors
-    /// The other.
+    /// The other camera.
     pub(super) fn claim(self: &Arc<Self>, camera: &CameraName) -> Result<Claim, CameraName> {
         let mut training = self.camera.lock().unwrap_or_else(PoisonError::into_inner);
         match &*training {
@@ -74,19 +74,19 @@ impl Drop for Claim {
     }
 }
 
-/// What to train on, and where.
+/// The data and paths of a training.
 pub(super) struct Job {
     pub(super) frames: PathBuf,
-    /// The program's own folder, with what it goes on from.
+    /// The program's run folder, from which it can resume.
     pub(super) run: PathBuf,
-    /// The model is to be here.
+    /// The path for the model.
     pub(super) model: PathBuf,
     pub(super) seconds: f64,
-    /// Whether it may go on with what is in `run`.
+    /// Whether it may resume the run in `run`.
     pub(super) go_on: bool,
 }
 
-/// A training that runs, as others see it.
+/// A current training.
 pub(super) struct Training {
     begin: Instant,
     said: Mutex<Option<Arc<LastLines>>>,
@@ -95,19 +95,19 @@ pub(super) struct Training {
     cancelled: AtomicBool,
 }
 
-/// What is shown of a training.
+/// The state of a training for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct TrainingStatus {
-    /// Seconds since it was started, last.
+    /// The seconds since it was last started.
     gone: f64,
-    /// `begun`, `resumed` after a restart of the service, or `begun anew` where that could not be.
+    /// `begun`, `resumed` after a restart of the service, or `begun anew` if resuming was impossible.
     manner: &'static str,
     progress: Option<Progress>,
-    /// The last lines that it printed.
+    /// The last lines of its output.
     lines: Vec<String>,
 }
 
-/// How far the program is with what it does.
+/// The progress of a phase of the program.
 #[derive(Debug, PartialEq, Serialize)]
 struct Progress {
     doing: String,
@@ -126,7 +126,7 @@ impl Training {
         }
     }
 
-    /// Has it end soon.
+    /// Ends the training soon.
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -142,18 +142,18 @@ impl Training {
         }
     }
 
-    /// Trains, in this thread, until the program has ended. It is to be a thread of its own: it gets the lowest priority, and
+    /// Trains until the program has ended. The caller must provide a separate thread: it gets the lowest priority, and
     /// the program ends with it.
     ///
     /// # Errors
-    /// Why there is no model, for people; `None` where it was cancelled.
+    /// The reason why there is no model; `None` if it was cancelled.
     pub(super) fn run(&self, program: &Path, job: &Job) -> Result<(), Option<String>> {
         child::lowest_priority();
         let may_go_on = job.go_on && job.run.join("resume.bin").is_file();
         if may_go_on {
             self.set_manner("resumed");
             match self.once(program, job, true) {
-                Err(Some(reason)) => tracing::warn!(reason, "training cannot go on where it was, and begins anew"),
+                Err(Some(reason)) => tracing::warn!(reason, "training cannot be resumed, and starts again"),
                 ended => return ended,
             }
         }
@@ -170,7 +170,7 @@ impl Training {
     fn once(&self, program: &Path, job: &Job, resume: bool) -> Result<(), Option<String>> {
         let failed = |what: &dyn std::fmt::Display| Some(format!("{}: {what}", program.display()));
         if !resume {
-            // What another run left is not this one's.
+            // The files of another run are not this one's.
             gone(std::fs::remove_dir_all(&job.run)).map_err(|error| failed(&error))?;
         }
         gone(std::fs::remove_file(&job.model)).map_err(|error| failed(&error))?;
@@ -198,13 +198,13 @@ impl Training {
         let ended =
             if status.success() { "it ended without a model".to_owned() } else { format!("it ended, {status}") };
         let lines = said.lines();
-        // The reason is what is said last.
+        // The last lines contain the reason.
         let last = lines[lines.len().saturating_sub(5)..].join("; ");
         Err(failed(&format_args!("{ended}{}{last}", if last.is_empty() { "" } else { ": " })))
     }
 }
 
-/// A process that does not outlive this.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -214,7 +214,7 @@ impl Drop for Running {
     }
 }
 
-/// Where memory runs out, training is to end and not the service.
+/// If memory runs out, training ends before the service.
 fn first_to_go(child: &Child) {
     #[cfg(target_os = "linux")]
     if let Err(error) = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000") {
@@ -228,7 +228,7 @@ fn command(program: &Path, job: &Job, resume: bool) -> Command {
     let mut command = Command::new(program);
     command.arg("--data").arg(&job.frames);
     if resume {
-        // It remembers the rest, the time that is left among it.
+        // The program stores the other settings, including the remaining time.
         command.arg("--resume").arg(&job.run);
     } else {
         command.arg("--out").arg(&job.run).arg("--time-budget").arg(budget(job.seconds));
@@ -239,17 +239,17 @@ fn command(program: &Path, job: &Job, resume: bool) -> Command {
     command
 }
 
-/// The same by hand, on another machine.
+/// The command for training on another machine.
 pub(super) fn by_hand(seconds: f64) -> String {
     format!("nae-train --data frames.tar --time-budget {} --export model.onnx", budget(seconds))
 }
 
-/// A time as the program reads it.
+/// A time in the format of the program.
 fn budget(seconds: f64) -> String {
     format!("{}s", seconds.round().max(1.0))
 }
 
-/// What a line such as `NAE training: 3 of 100 updates, 2 minutes gone; …` says.
+/// Parses a line such as `NAE training: 3 of 100 updates, 2 minutes gone; …`.
 fn progress(line: &str) -> Option<Progress> {
     let (doing, rest) = line.split_once(": ")?;
     let (done, rest) = rest.split_once(" of ")?;

@@ -1,6 +1,6 @@
-//! A model that scores live frames beside the one in use, or alone where there is none, in a thread of its own at the lowest priority: its energies are
-//! shown, and raise no alarm. A frame that comes while it scores another is left, so that scoring does not wait for it; a
-//! model that does not return holds up this thread alone.
+//! A model that scores live frames beside the one in use, or alone if there is none, in a separate thread at the lowest
+//! priority: its energies are shown, and raise no alarm. A frame that arrives while it scores another is skipped, so
+//! that scoring does not wait for it; a model that does not return blocks only this thread.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ use super::super::history::{History, Point, Slice};
 use super::super::model::Model;
 use super::super::regions::Applied;
 
-/// A model beside the one in use; it is not asked any more when this is dropped.
+/// A model that is tested beside the one in use, until this is dropped.
 pub(super) struct Shadow {
     sender: SyncSender<Offered>,
     seen: Arc<Mutex<Seen>>,
@@ -38,24 +38,24 @@ struct Seen {
     history: History,
 }
 
-/// What both models made of the same frames, since the shadow or the service began.
+/// The verdicts of both models on the same frames, since the test or the service started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Counts {
     frames: u64,
-    /// Those of them that a model in use has scored, too: where there is none, there is nothing to compare with.
+    /// The number of frames that a model in use has also scored; without one, there is nothing to compare with.
     compared: u64,
-    /// Anomalies of the model in use, among those compared.
+    /// The anomalies of the model in use, among the compared frames.
     before: u64,
-    /// Those of the new one, among all.
+    /// The anomalies of the new model, among all frames.
     after: u64,
-    /// Frames compared on which the two do not agree.
+    /// The compared frames on which the two models disagree.
     differ: u64,
-    /// Frames that the new one failed on, and why, last.
+    /// The frames on which the new model failed; the next field: the last reason.
     failures: u64,
     failure: Option<String>,
 }
 
-/// What is shown of it.
+/// The state of the test for clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShadowStatus {
     threshold: Option<f32>,
@@ -67,7 +67,7 @@ impl Shadow {
     /// Starts to score with `model`.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(super) fn start(model: Arc<Model>) -> io::Result<Self> {
         let (sender, frames) = sync_channel(1);
         let seen = Arc::new(Mutex::default());
@@ -77,7 +77,7 @@ impl Shadow {
         Ok(Self { sender, seen, threshold })
     }
 
-    /// Has a frame scored, unless another is being scored.
+    /// Submits a frame, unless another is being scored.
     pub(super) fn offer(&self, image: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: Option<bool>) {
         let offered = Offered { image: image.clone(), regions: Arc::clone(regions), taken, anomaly };
         let _ = self.sender.try_send(offered);
@@ -87,21 +87,21 @@ impl Shadow {
         ShadowStatus { threshold: self.threshold, counts: lock(&self.seen).counts.clone() }
     }
 
-    /// Energies of the past `span`, in at most `most` slices.
+    /// The energies of the past `span`, in at most `most` slices.
     pub(super) fn slices(&self, span: Duration, most: usize) -> Vec<Slice> {
         lock(&self.seen).history.slices(span, most)
     }
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    // A frame more or less is no harm.
+    // After a panic, the state may be wrong by one frame, which does no harm.
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
     child::lowest_priority();
     while let Ok(Offered { image, regions, taken, anomaly }) = frames.recv() {
-        // Outside the lock: this takes time.
+        // Outside the lock, since this takes time.
         let scored = decode(&image)
             .map_err(|error| error.to_string())
             .and_then(|pixels| regions.look(pixels).map_err(|error| error.to_string()))

@@ -1,5 +1,5 @@
-//! How far learning is: the phases, what may be done in each, and the file that holds them over a restart. The table in
-//! [`Record::may`] is the only place that says what follows what. What is done is in the other modules.
+//! The state of learning: the phases, the actions that each permits, and the file that stores them for a restart. The
+//! table in [`Record::may`] is the only definition of what is permitted. The other modules execute the actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,68 +9,69 @@ use serde::{Deserialize, Serialize};
 
 use super::super::regions::Regions;
 
-/// The largest file read.
+/// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 16;
-/// Models learned here that are kept for the way back, with the one in use.
+/// The number of models learned here that are kept for rollbacks, including the one in use.
 const USED: usize = 3;
 
-/// Where learning is.
+/// The phases of learning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// There is nothing.
+    /// There are no frames and no model.
     Idle,
-    /// Frames are taken.
+    /// Frames are being collected.
     Collecting(Collecting),
     /// There are frames, or there were when collecting ended.
     Collected,
-    /// nae-train runs.
+    /// nae-train is running.
     Training {
-        /// The time it was given.
+        /// The time of the training, in seconds.
         seconds: f64,
-        /// How often it was started: once, and after each restart of the service.
+        /// The number of starts: one, and one after each restart of the service.
         starts: u32,
     },
     /// There is a model that was not used yet.
     Trained { model: String },
     /// That model scores beside the one in use.
     Shadowing { model: String },
-    /// That model is the one in use.
+    /// That model is in use.
     Swapped { model: String },
 }
 
-/// What ends collecting, and what is kept.
+/// When collecting ends, and which frames are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Collecting {
-    /// Seconds until it ends by itself: of collecting, whatever the service's clock says, and while it runs.
+    /// The seconds until it ends by itself; they only count while frames are collected, and do not depend on the wall
+    /// clock.
     pub(crate) left: Option<f64>,
-    /// Frames at which it ends.
+    /// The number of frames at which it ends.
     pub(crate) most: usize,
-    /// The distance from the nearest kept frame that is asked for.
+    /// The minimum distance from the nearest kept frame.
     pub(crate) min_distance: f32,
 }
 
-/// What somebody may ask for. The names are those of the addresses.
+/// An action that a client may request. The names are those of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Action {
-    /// To take frames, with those that are there.
+    /// Collects frames, in addition to existing ones.
     Collect,
-    /// To take no more.
+    /// Stops collecting.
     Stop,
     ThrowOut,
     BringBack,
-    /// To forget frames and the model that is not in use.
+    /// Deletes the frames, and the model that is not in use.
     Delete,
     Train,
     Cancel,
-    /// To take a model that was trained elsewhere.
+    /// Takes a model that was trained elsewhere.
     TakeModel,
     Shadow,
     EndShadow,
-    /// To make the new model the one in use.
+    /// Takes the new model into use.
     Swap,
-    /// To use the one before it again.
+    /// Restores the previous model.
     RollBack,
 }
 
@@ -94,7 +95,7 @@ impl fmt::Display for Action {
 }
 
 impl Phase {
-    /// One word.
+    /// Its name, one word.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -116,7 +117,7 @@ impl Phase {
     }
 }
 
-/// Something that cannot be done now.
+/// An action that is not permitted now.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("`{action}` is not possible while learning is `{phase}`; possible now: {}", list(.may))]
 pub(crate) struct Refused {
@@ -129,26 +130,28 @@ fn list(actions: &[Action]) -> String {
     actions.iter().map(Action::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// All that is kept of learning beside frames and models.
+/// The record of learning: everything that is stored beside frames and models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
     #[serde(flatten)]
     pub(crate) phase: Phase,
-    /// What the last activity ended with, for people.
+    /// The result of the last activity, for display.
     pub(crate) note: Option<String>,
-    /// Frames that were looked at, and those that came faster than they could be.
+    /// The number of processed frames; the next field: that of frames that arrived too fast to be processed.
     pub(crate) seen: u64,
     pub(crate) missed: u64,
-    /// Models learned here that took over, the one in use last. Without any, it is that of the settings.
+    /// The models learned here that were taken into use; the last is the one in use. If there is none, that of the
+    /// settings is in use.
     pub(crate) used: Vec<String>,
-    /// What `used` was when its last could not be opened: that may be for this start only, so that it is tried again at the next.
+    /// The value of `used` when its last model could not be opened: since that may only concern one start, the next
+    /// start tries again.
     pub(crate) passed_over: Vec<String>,
-    /// Models that were there without a record of them, of which nobody knows which was in use.
+    /// Models that were found without a record, so that it is unknown which of them was in use.
     pub(crate) found: Vec<String>,
-    /// The regions that the frames were collected by, as their digest.
+    /// The digest of the regions of the frames.
     pub(crate) regions: String,
-    /// Those of the frames that each model is of, where that is known.
+    /// The digest of the regions of each model's frames, if it is known.
     pub(crate) learned_with: BTreeMap<String, String>,
 }
 
@@ -162,7 +165,7 @@ impl Default for Record {
             used: Vec::new(),
             passed_over: Vec::new(),
             found: Vec::new(),
-            // Frames of before there were regions are whole.
+            // Frames from versions without regions are whole.
             regions: Regions::default().digest(),
             learned_with: BTreeMap::new(),
         }
@@ -170,17 +173,17 @@ impl Default for Record {
 }
 
 impl Record {
-    /// That of a file; a new one where there is none.
+    /// Reads the record in a file; a new one if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, or is not one.
+    /// If it cannot be read, or is invalid.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         if !path.exists() {
             return Ok(Self::default());
         }
         let record: Self = serde_json::from_slice(&nae_onnx::file::read(path, MAX_FILE)?)
             .map_err(|error| anyhow::anyhow!("{}: expected the state of learning: {error}", path.display()))?;
-        // They become names of files.
+        // The digests are used as file names.
         let wrong = record.models().into_iter().find(|model| !is_digest(model));
         match wrong {
             Some(model) => anyhow::bail!("{}: expected the digest of a model, found `{model}`", path.display()),
@@ -191,13 +194,13 @@ impl Record {
     /// Replaces the file.
     ///
     /// # Errors
-    /// What writing failed with; the file is as before then.
+    /// If writing fails; in that case, the file is unchanged.
     pub(crate) fn write(&self, path: &Path) -> Result<(), nae_onnx::file::FileError> {
-        // Texts and finite numbers: this does not fail.
+        // Cannot fail: the record consists of texts and finite numbers.
         nae_onnx::file::write(path, &serde_json::to_vec_pretty(self).unwrap_or_default())
     }
 
-    /// What may be done now.
+    /// The actions that are permitted now.
     pub(crate) fn may(&self) -> Vec<Action> {
         use Action::{
             BringBack, Cancel, Collect, Delete, EndShadow, RollBack, Shadow, Stop, Swap, TakeModel, ThrowOut, Train,
@@ -210,21 +213,21 @@ impl Record {
             Phase::Trained { .. } => &[Shadow, Swap, Collect, ThrowOut, BringBack, Train, TakeModel, Delete],
             Phase::Shadowing { .. } => &[EndShadow, Swap],
         };
-        // The way back from a model in use does not depend on what is learned meanwhile.
+        // A rollback of a model in use does not depend on what is learned meanwhile.
         let back = (!self.used.is_empty()).then_some(RollBack);
         actions.iter().copied().chain(back).collect()
     }
 
-    /// Whether something may be done now.
+    /// Checks whether an action is permitted now.
     ///
     /// # Errors
-    /// [`Refused`] says what may.
+    /// [`Refused`], with the actions that are permitted.
     pub(crate) fn check(&self, action: Action) -> Result<(), Refused> {
         let may = self.may();
         if may.contains(&action) { Ok(()) } else { Err(Refused { action, phase: self.phase.name(), may }) }
     }
 
-    /// There is a model, of the frames that are here or of others.
+    /// Records a new model, trained on the frames here or on others.
     pub(crate) fn trained(&mut self, model: String, of_frames: bool) {
         self.phase = Phase::Trained { model: model.clone() };
         if of_frames {
@@ -236,19 +239,19 @@ impl Record {
         self.learned_with.retain(|model, _| needed.contains(model));
     }
 
-    /// The model of the phase is the one in use from now on.
+    /// Records that the model of the phase is in use from now on.
     pub(crate) fn swapped(&mut self, model: String) {
         self.used.push(model.clone());
         if self.used.len() > USED {
             self.used.remove(0);
         }
-        // Another was chosen in their place.
+        // This model replaces them.
         self.passed_over.clear();
         self.found.clear();
         self.phase = Phase::Swapped { model };
     }
 
-    /// The model before is in use again; the one that was is there to be tried anew.
+    /// Records that the previous model is in use again; the replaced one can be tested again.
     pub(crate) fn rolled_back(&mut self) {
         let model = self.used.pop();
         if let Phase::Swapped { model: newest } = &self.phase
@@ -263,7 +266,7 @@ impl Record {
         self.used.last().or(self.passed_over.last()).map(String::as_str)
     }
 
-    /// The model in use could not be opened: that of the settings is, or none.
+    /// Records that the model in use could not be opened, so that that of the settings is in use, or none.
     pub(crate) fn passed_over(&mut self) {
         self.passed_over = std::mem::take(&mut self.used);
         if let Phase::Swapped { model } = &self.phase {
@@ -271,7 +274,7 @@ impl Record {
         }
     }
 
-    /// The model that could not be opened is in use again.
+    /// Records that the model that could not be opened is in use again.
     pub(crate) fn opened_again(&mut self) {
         self.used = std::mem::take(&mut self.passed_over);
         if let Phase::Trained { model } = &self.phase
@@ -288,7 +291,7 @@ impl Record {
     }
 }
 
-/// Whether this is a digest of a model's file, which names its copy here.
+/// Whether a text is the digest of a model's file, by which its copy here is named.
 pub(super) fn is_digest(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -361,7 +364,7 @@ mod tests {
         record.trained(B.into(), true);
         assert_eq!(record.learned_with.keys().collect::<Vec<_>>(), [A, B]);
         assert!(record.learned_with.values().all(|regions| regions == "0000000c"));
-        // One that was brought, of no frames of here; the one before it is gone.
+        // A model that was uploaded and not trained on the frames here; the previous one is removed.
         record.trained("0000000d".into(), false);
         assert_eq!(record.learned_with.keys().collect::<Vec<_>>(), [A]);
         let old: Record = serde_json::from_str(r#"{"phase": "collected"}"#).unwrap();

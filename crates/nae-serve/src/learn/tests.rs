@@ -1,4 +1,4 @@
-//! What follows when something happens by itself. Actions are tried by HTTP, in `nae-infer/cli/tests/service/learn.rs`.
+//! Tests of events that are not actions. Actions are tested by HTTP, in `nae-infer/cli/tests/service/learn.rs`.
 #![allow(clippy::unwrap_used)]
 
 use super::super::config::{Config, Flags};
@@ -17,7 +17,7 @@ fn learn(folder: &Path, record: &Record) -> Arc<Learn> {
     Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
 }
 
-/// The same as it is after a restart.
+/// The same after a restart.
 fn opened_again(own: &Learn) -> Arc<Learn> {
     let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
     Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
@@ -38,7 +38,7 @@ fn a_model_that_is_taken_back_is_in_use_no_more_also_after_a_restart() {
     assert_eq!(phase(&learn), "trained");
     assert!(learn.status().note.unwrap().ends_with("it panicked"));
     assert_eq!(model_in_use(&learn.config), None);
-    // A model of the settings that is taken back is no matter of learning.
+    // A failure of a model of the settings does not concern learning.
     learn.taken_back("again");
     assert!(learn.status().note.unwrap().ends_with("it panicked"));
 }
@@ -48,7 +48,7 @@ fn what_cannot_go_on_after_a_restart_is_said() {
     let model = "0000000a".to_owned();
     let collecting = Collecting { left: None, most: 10, min_distance: 1.0 };
     for (before, after, part) in [
-        // The regions of the settings are others than they were.
+        // The regions of the settings have changed.
         (Phase::Collecting(collecting), "collected", "collected by other regions"),
         (Phase::Training { seconds: 60.0, starts: 1 }, "collected", "no-such-program"),
         (Phase::Shadowing { model }, "trained", "0000000a.model"),
@@ -90,7 +90,7 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     assert_eq!((phase(&own), own.status().counts.kept, frames.exists()), ("idle", 0, false));
 }
 
-/// Learning whose record says that the model `digest` has taken over, and where that model's file would be.
+/// Learning whose record contains the model `digest` as the one in use, and the path of that model's file.
 fn with_learned(folder: &Path, digest: &str) -> (Arc<Learn>, PathBuf) {
     let mut record = Record::default();
     record.swapped(digest.into());
@@ -100,7 +100,8 @@ fn with_learned(folder: &Path, digest: &str) -> (Arc<Learn>, PathBuf) {
     (own, file)
 }
 
-/// A start without files to spare, without ONNX Runtime, or with another setting says little of a model.
+/// A start with too few file descriptors, without ONNX Runtime, or with another setting may fail although the model is
+/// valid.
 #[test]
 fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_next() {
     const A: &str = "0000000a";
@@ -120,12 +121,12 @@ fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_nex
     learn.start(Some(&file));
     assert_eq!((phase(&learn), learn.status().in_use.as_deref()), ("swapped", Some(A)));
     assert_eq!(learn.lock().record.passed_over, [""; 0]);
-    // Also where it is no more the model of the phase.
+    // Also if it is no longer the model of the phase.
     learn.change(|record| record.phase = Phase::Idle).unwrap();
     let learn = opened_again(&own);
     learn.start(None);
     assert!(file.exists());
-    // Another that is chosen takes its place.
+    // Another model that is taken into use replaces it.
     learn.swapped("0000000b".to_owned()).unwrap();
     assert!(!file.exists());
 }

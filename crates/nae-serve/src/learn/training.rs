@@ -1,4 +1,4 @@
-//! To train and to cancel it; what becomes of a training that ends. How the program is run is in `program`.
+//! Starts and cancels a training, and handles its end. `program` runs the program.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,7 +7,7 @@ use super::program::{self, Job, Training};
 use super::{Action, Learn, LearnError, NEW, Phase, RUN};
 
 impl Learn {
-    /// Trains on what is in the collection.
+    /// Trains on the collected frames.
     ///
     /// # Errors
     /// [`LearnError`].
@@ -57,11 +57,11 @@ impl Learn {
             tracing::info!(seconds, go_on, "training");
             let trained = match running.run(&program, &job) {
                 Ok(()) => own.take(&job.model, Some(&job.run.join("report.html"))).map_err(|error| error.to_string()),
-                // Whoever cancelled it has said so.
+                // The action that cancelled it has been recorded.
                 Err(None) => return,
                 Err(Some(reason)) => Err(reason),
             };
-            // Whoever sees that it has ended may train again.
+            // A client that sees the end may train again.
             drop(claim);
             own.ended(activity, |record| match trained {
                 Ok(model) => {
@@ -80,7 +80,7 @@ impl Learn {
         Ok(())
     }
 
-    /// Trains no more.
+    /// Cancels the training.
     ///
     /// # Errors
     /// [`LearnError`].

@@ -1,12 +1,13 @@
-//! Whom a limit is for: an address, or of IPv6 the network of 64 bits that one customer has at least.
+//! The client to which a limit applies: an IPv4 address, or the IPv6 network of 64 bits, which is the
+//! least that one customer has.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whoever has an address has all that are the same client.
+/// A client; all addresses of one network are the same client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Client {
-    /// One address.
+    /// An address.
     V4(Ipv4Addr),
     /// The first half of an address.
     V6([u16; 4]),
@@ -14,7 +15,7 @@ pub(crate) enum Client {
 
 impl From<IpAddr> for Client {
     fn from(address: IpAddr) -> Self {
-        // A socket of both kinds shows an address of IPv4 as one of IPv6.
+        // A dual-stack socket shows IPv4 addresses as IPv6 ones.
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),
             IpAddr::V6(address) => {

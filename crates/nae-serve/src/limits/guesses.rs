@@ -1,4 +1,4 @@
-//! Wrong tokens of one client, and how long none of its tokens is looked at after them.
+//! The wrong tokens of one client, and the time for which its tokens are then ignored.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use super::table::Passing;
 /// The first lock-out, which doubles with each wrong token, and the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
-/// Without a wrong token for so long, it is as if there had been none.
+/// After this time without a wrong token, the count starts anew.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
-/// So many of the last wrong tokens are known again: one that is sent again is not another guess, but a program that was not
-/// told of a new token.
+/// The number of wrong tokens that are remembered: repeating one of them is not another guess, but a program that has
+/// not received a new token.
 const KNOWN: usize = 4;
 
-/// What came from a client. Tokens are hashed with a key that the process draws.
+/// The wrong tokens of a client, hashed with a random key of the process.
 pub(super) struct Guesses {
     wrong: u32,
     known: [Option<u64>; KNOWN],
@@ -23,17 +23,17 @@ pub(super) struct Guesses {
 }
 
 impl Guesses {
-    /// None yet.
+    /// No wrong token yet.
     pub(super) fn none(now: Instant) -> Self {
         Self { wrong: 0, known: [None; KNOWN], last: now, locked: now }
     }
 
-    /// How long no token is looked at any more, if so.
+    /// The remaining time of a lock-out, if there is one.
     pub(super) fn locked(&self, now: Instant) -> Option<Duration> {
         Some(self.locked.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    /// A wrong token came; the lock-out that begins with it, from the wrong token number `free` on.
+    /// Counts a wrong token. Returns the lock-out that begins, from wrong token number `free` on.
     pub(super) fn wrong(&mut self, token: u64, free: NonZeroU32, now: Instant) -> Option<Duration> {
         if now >= self.over() {
             *self = Self::none(now);
@@ -75,7 +75,7 @@ mod tests {
             now += lock_out.unwrap_or_default();
         }
         assert_eq!(lock_outs, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        // An hour later the next is the first.
+        // An hour later, the count starts anew.
         assert_eq!(guesses.wrong(99, free, now + FORGOTTEN), None);
     }
 

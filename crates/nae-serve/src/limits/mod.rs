@@ -1,5 +1,5 @@
-//! How much one client may ask: wrong tokens, changes, scores. What is remembered of clients has a bound, however many there
-//! are. Not here: who a client is when a proxy asks for it (`http`), and what it is answered.
+//! Limits of what one client may request: wrong tokens, changes, scores. The memory for clients is bounded, however
+//! many there are. `http` determines the client of a forwarded request, and sends the answer.
 
 mod client;
 mod guesses;
@@ -17,21 +17,21 @@ pub(crate) use rate::Rate;
 use rate::Taken;
 use table::Table;
 
-/// Clients that each limit remembers: some hundred kilobytes.
+/// The number of clients that each limit remembers, which takes some hundred kilobytes.
 const CLIENTS: usize = 4096;
 
-/// What is limited; none is not.
+/// The limits; `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LimitSettings {
-    /// Wrong tokens from which on a client has to wait.
+    /// The number of wrong tokens from which on a client is locked out.
     pub(crate) wrong_tokens: Option<NonZeroU32>,
     /// Requests that change something.
     pub(crate) changes: Option<Rate>,
-    /// Requests that have something scored.
+    /// Requests that score images.
     pub(crate) scores: Option<Rate>,
 }
 
-/// What is remembered of all clients.
+/// The state of all clients.
 pub(crate) struct Limits {
     settings: LimitSettings,
     guesses: Mutex<Table<Guesses>>,
@@ -40,14 +40,14 @@ pub(crate) struct Limits {
     hashed: RandomState,
 }
 
-/// What became of a token.
+/// The result of checking a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Tried<T> {
-    /// It is one of the service's.
+    /// The token is valid.
     Right(T),
-    /// It is not; with the lock-out that begins.
+    /// The token is wrong; with the lock-out that begins, if any.
     Wrong(Option<Duration>),
-    /// Nobody looked at it, and nobody will for so long.
+    /// The token was not checked; with the remaining time of the lock-out.
     Locked(Duration),
 }
 
@@ -62,8 +62,8 @@ impl Limits {
         }
     }
 
-    /// Has a token looked at, unless too many of the client's were wrong. Then the right one is not looked at either: else
-    /// whoever guesses would go on, and know the right one by the answer.
+    /// Checks a token, unless the client is locked out. During a lock-out, a valid token is not accepted either:
+    /// otherwise, an attacker could continue to guess, and recognize the valid token by the answer.
     pub(crate) fn token<T>(
         &self,
         client: Client,
@@ -74,7 +74,7 @@ impl Limits {
         let Some(free) = self.settings.wrong_tokens else {
             return look(given).map_or(Tried::Wrong(None), Tried::Right);
         };
-        // Held meanwhile, so that guesses side by side are counted one by one.
+        // The lock is held during the check, so that simultaneous guesses are counted one by one.
         let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = guesses.get(client).and_then(|guesses| guesses.locked(now)) {
             return Tried::Locked(left);
@@ -86,18 +86,18 @@ impl Limits {
         Tried::Wrong(guesses.wrong(self.hashed.hash_one(given), free, now))
     }
 
-    /// Takes one of the changes that a client may make.
+    /// Counts a change by a client.
     ///
     /// # Errors
-    /// What is allowed, and how long to wait.
+    /// The limit and the time to wait if the limit is reached.
     pub(crate) fn change(&self, client: Client, now: Instant) -> Result<(), (Rate, Duration)> {
         take(&self.changes, self.settings.changes, client, now)
     }
 
-    /// Takes one of the requests to score that a client may send.
+    /// Counts a scoring request of a client.
     ///
     /// # Errors
-    /// What is allowed, and how long to wait.
+    /// The limit and the time to wait if the limit is reached.
     pub(crate) fn score(&self, client: Client, now: Instant) -> Result<(), (Rate, Duration)> {
         take(&self.scores, self.settings.scores, client, now)
     }

@@ -1,5 +1,5 @@
-//! How often something may be asked for: so many times at once, and as many again over the time that follows (the generic cell
-//! rate algorithm of ITU-T I.371, which keeps one instant for each client).
+//! Limits a rate: a number of requests at once, and as many again over the period that follows (the generic cell rate
+//! algorithm of ITU-T I.371, which stores one instant for each client).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::table::Passing;
 
-/// So many in a time.
+/// A number of requests in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     count: NonZeroU32,
@@ -31,19 +31,19 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What a client has taken.
+/// The requests of one client.
 pub(super) struct Taken {
-    /// When it may take all at once again.
+    /// The time at which the whole number is available again.
     whole: Instant,
 }
 
 impl Taken {
-    /// Nothing.
+    /// No requests yet.
     pub(super) fn none(now: Instant) -> Self {
         Self { whole: now }
     }
 
-    /// Takes one, or says how long to wait for it.
+    /// Counts a request, or returns the time to wait for it.
     pub(super) fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let whole = self.whole.max(now) + rate.period / rate.count.get();
         let wait = whole.saturating_duration_since(now + rate.period);
@@ -76,10 +76,10 @@ mod tests {
         assert_eq!(taken.take(rate, start), Err(Duration::from_secs(10)));
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(taken.take(rate, at(9)), Err(Duration::from_secs(1)));
-        // To be refused took nothing.
+        // A refused request is not counted.
         assert_eq!(taken.take(rate, at(10)), Ok(()));
         assert_eq!(taken.take(rate, at(10)), Err(Duration::from_secs(10)));
-        // After a long time it is six again, not more.
+        // After a long time, six are available again, not more.
         let served = (0..20).filter(|_| taken.take(rate, at(10_000)).is_ok()).count();
         assert_eq!(served, 6);
         assert_eq!(taken.over(), at(10_060));

@@ -1,18 +1,18 @@
-//! What is remembered of clients, in memory that does not grow with their number.
+//! The state of clients, in memory that does not grow with their number.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use super::client::Client;
 
-/// Something that matters for a time.
+/// A value that expires.
 pub(super) trait Passing {
-    /// When it is as if nothing were remembered.
+    /// The time at which the value has no effect any more.
     fn over(&self) -> Instant;
 }
 
-/// Of at most so many clients. Where there are more, what would be over first is forgotten: others go on being served, and
-/// whoever has more addresses than that is not held by a limit for each of them anyway.
+/// Values of a bounded number of clients. If there are more, the one that expires first is removed: other clients are
+/// still served, and a limit for each address would not restrict a client with more addresses than that anyway.
 pub(super) struct Table<V> {
     of: HashMap<Client, V>,
     most: usize,
@@ -27,7 +27,7 @@ impl<V: Passing> Table<V> {
         self.of.get(&client)
     }
 
-    /// What is remembered of the client, or `new`.
+    /// The value of the client, or `new`.
     pub(super) fn of(&mut self, client: Client, now: Instant, new: impl FnOnce() -> V) -> &mut V {
         if !self.of.contains_key(&client) && self.of.len() >= self.most {
             self.make_room(now);
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn many_clients_take_no_more_room() {
         let (mut table, now) = (Table::new(8), Instant::now());
-        // The first matters longest.
+        // The first value expires last.
         table.of(client(0), now, || Until(now + Duration::from_secs(1000)));
         for number in 1..10_000 {
             table.of(client(number), now, || Until(now + Duration::from_millis(u64::from(number))));

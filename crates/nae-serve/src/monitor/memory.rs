@@ -1,6 +1,6 @@
-//! What the monitor remembers of the frames of one model: energies of the last hour, drift, frames to try another model on. A camera
-//! that has one for the day and one for the night has two, and what one has seen says nothing of the other. The alarm filter is not
-//! in here: frames of before have no part in an alarm once another model is in use, and it begins empty.
+//! The monitor's state for the frames of one model: energies of the last hour, drift, frames to test another model on.
+//! A camera with models for day and night has two, which are independent. The alarm filter is not part of it: after a
+//! change of the model in use, earlier frames do not count for an alarm, and the filter starts empty.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,29 @@ use nae_core::drift::{Drift, PageHinkley};
 use super::super::history::History;
 use super::super::model::Model;
 
-/// Frames kept to try a new model on.
+/// The number of frames that are kept to test a new model on.
 const RECENT: usize = 32;
-/// Drift: shifts of the mean within this share of the threshold are ignored, and the sum of what is
-/// beyond may reach so many thresholds.
+/// The parameters of the drift watch: shifts of the mean within this fraction of the threshold are ignored, and the sum
+/// of larger ones may reach this multiple of the threshold.
 const DRIFT: (f32, f32) = (0.25, 5.0);
 
-/// A frame of the past whose image is still there.
+/// A past frame whose image is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Recent {
     pub(crate) image: Bytes,
-    /// Whether a model that is, or was, in use called it so; not where none has seen it.
+    /// Whether the model in use at its time called it normal; false if no model has scored it.
     pub(crate) normal: bool,
 }
 
-/// What is remembered of one model's frames.
+/// The state for one model's frames.
 pub(super) struct Memory {
-    /// The digest of the model; none without one.
+    /// The digest of the model; `None` without one.
     model: Option<String>,
     pub(super) history: History,
     drift: Option<PageHinkley>,
     pub(super) drifted: Drift,
     pub(super) recent: VecDeque<Recent>,
-    /// Mean of the largest pixel errors of normal frames: what a heat map is bright against.
+    /// The mean of the largest pixel errors of normal frames, from which the scale of a heat map follows.
     pub(super) usual_error: Option<f32>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Drift is watched for anew, by this model's threshold; not without one to measure by.
+    /// Restarts the drift watch with this model's threshold; without a threshold, there is no drift watch.
     pub(super) fn watch_anew(&mut self, model: Option<&Model>) {
         self.model = model.map(|model| model.digest.clone());
         let threshold = model.and_then(|model| model.detector.threshold());
@@ -58,18 +58,19 @@ impl Memory {
         self.drifted = Drift::Steady;
     }
 
-    /// Whether frames of this model are remembered.
+    /// Whether the state belongs to this model.
     pub(super) fn is_of(&self, model: &Model) -> bool {
         self.model.as_ref() == Some(&model.digest)
     }
 
-    /// Energies have no scale in common with those of before.
+    /// Clears the energies, since later ones are on another scale.
     pub(super) fn forget_energies(&mut self) {
         self.history.clear();
         self.usual_error = None;
     }
 
-    /// Drift is of the many: one anomaly counts as no more than a frame at the threshold.
+    /// Adds an energy to the drift watch. Drift concerns many frames: one anomaly counts no more than a frame at the
+    /// threshold.
     pub(super) fn drifts(&mut self, energy: f32, threshold: Option<f32>) {
         let energy = threshold.map_or(energy, |threshold| energy.min(threshold));
         if let Some(seen) = self.drift.as_mut().and_then(|drift| drift.observe(energy).ok())
@@ -79,7 +80,7 @@ impl Memory {
         }
     }
 
-    /// What is usual from now on, after the largest error of a frame; what a heat map shows in full.
+    /// Updates the usual error with the largest error of a frame. Returns the error that a heat map shows fully opaque.
     pub(super) fn full_error(&mut self, largest: f32, is_normal: bool) -> f32 {
         if is_normal {
             self.usual_error = Some(self.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));

@@ -1,4 +1,4 @@
-//! What clients are told of frames, and when drift is.
+//! Tests of the events for clients, and of the detection of drift.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::super::regions::{Applied, Regions};
 use super::super::zeros::Zeros;
 use super::*;
 
-/// Its threshold is ½: of 99 energies, 1% of normal images are above the largest.
+/// Its threshold is ½: with 99 energies, 1% of normal images are above the largest.
 fn model() -> Model {
     let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
     let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
@@ -51,7 +51,7 @@ impl Watched {
         self.frame_of(energy, self.sight.applied())
     }
 
-    /// One that the model has looked at by these regions.
+    /// A frame that the model has scored with these regions.
     fn frame_of(&self, energy: f32, regions: Arc<Applied>) -> Option<Arc<Shown>> {
         let frame =
             Frame { bytes: Bytes::from_static(b"image"), name: Some("a.png".to_owned()), taken: Instant::now() };
@@ -106,7 +106,7 @@ fn events_are_told_with_all_that_happened() {
     }
 }
 
-/// Energies are kept all the same; what was strange before the end has no part in an alarm after it.
+/// Energies are still recorded; anomalies during the pause do not count for an alarm after it.
 #[test]
 fn while_alarms_are_paused_none_is_up_and_none_is_raised() {
     let watched = Watched::new();
@@ -129,7 +129,7 @@ fn while_alarms_are_paused_none_is_up_and_none_is_raised() {
     }
     watched.monitor.attend(Moment::now());
     watched.quiet.resume(Moment::now()).unwrap();
-    // Also where a frame is the first occasion.
+    // Also if a frame is the first occasion to notice.
     assert!(watched.frame(1.0).is_none(), "the four of before do not count");
     assert_eq!(next(), json!({"event": "alarms", "alarms": {"state": "on"}}));
     assert_eq!(next()["event"], "frame");
@@ -139,8 +139,8 @@ fn while_alarms_are_paused_none_is_up_and_none_is_raised() {
     assert_eq!(watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), 8);
 }
 
-/// By the sums of the Page-Hinkley test in float64, with a quarter of the threshold for tolerance and five thresholds for
-/// limit; what is above the threshold counts as if at it.
+/// The expected values are from the sums of the Page-Hinkley test in float64, with a quarter of the threshold as
+/// tolerance and five thresholds as limit; energies above the threshold count as if at it.
 #[test]
 fn drift_is_told_on_the_frame_on_which_it_is() {
     for (before, after, expected, gauge) in [(0.1f32, 0.45f32, Drift::Rising, 1), (0.45, 0.1, Drift::Falling, -1)] {
@@ -173,7 +173,7 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
     }
 }
 
-/// One that was being scored when they were changed.
+/// A frame that was being scored when the regions changed.
 #[test]
 fn a_frame_of_other_regions_counts_for_nothing() {
     let watched = Watched::new();
@@ -196,7 +196,7 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     assert!(watched.frame(1.0).is_some(), "two of them raise it");
 }
 
-/// One that came while there was no model, or is gone with its model, says nothing of the next.
+/// A frame that arrived while there was no model, or whose model was removed, does not count for the next.
 #[test]
 fn a_frame_without_a_model_is_shown_and_counts_for_nothing() {
     let watched = Watched::new();
@@ -214,7 +214,7 @@ fn a_frame_without_a_model_is_shown_and_counts_for_nothing() {
     assert!(recent.len() == 2 && recent.iter().all(|recent| !recent.normal));
 }
 
-/// One that was being scored by the model before.
+/// A frame that was being scored by the previous model.
 #[test]
 fn a_frame_of_another_model_counts_for_nothing() {
     let watched = Watched::new();

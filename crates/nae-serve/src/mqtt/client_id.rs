@@ -1,17 +1,18 @@
-//! Who the service is to the broker: the same after every start, so that the broker goes on with its session, and nobody else's,
-//! since a broker throws out the older of two clients of one name. A process number is neither: in containers it is 1.
+//! The client id of the service at the broker. It is the same after every start, so that the broker continues its
+//! session, and unique, since a broker disconnects the older of two clients with the same id. A process id has neither
+//! property: in containers it is 1.
 
 use std::io;
 use std::path::Path;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The file in the folder of the state.
+/// The file in the state folder.
 const FILE: &str = "mqtt-client-id";
-/// Bytes that are drawn.
+/// The number of random bytes.
 const LENGTH: usize = 8;
 
-/// The name of the camera, and what was drawn when the folder of the state was new.
+/// The name of the camera and a number that was drawn when the state folder was new.
 ///
 /// # Errors
 /// If the folder cannot be written.
@@ -22,7 +23,7 @@ pub(super) fn of(camera: &str, state: &Path) -> io::Result<String> {
         Err(error) if error.kind() != io::ErrorKind::NotFound && error.kind() != io::ErrorKind::InvalidData => {
             return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
         }
-        // Nothing, or what a crash left: another is as good.
+        // The file is missing, or damaged by a crash: a new number is as good.
         _ => {
             let drawn = draw()?;
             let unfinished = path.with_extension("new");
@@ -56,7 +57,7 @@ mod tests {
         assert!(first.starts_with("nae-gate-") && first.len() == 9 + 16, "{first}");
         assert_eq!(of("gate", one.path()).unwrap(), first);
         assert_ne!(of("gate", other.path()).unwrap(), first);
-        // What a crash may leave.
+        // Possible contents after a crash.
         for left in [b"".as_slice(), b"0123", b"\xFF", b"zz23456789abcdef"] {
             std::fs::write(one.path().join(FILE), left).unwrap();
             let again = of("gate", one.path()).unwrap();

@@ -1,13 +1,13 @@
-//! What Home Assistant is told, so that the camera is a device there without anything being set up: a retained message for each
-//! entity, as of its MQTT discovery (<https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery>). One message an entity and
-//! not one for the device, which versions before 2024.11 do not know.
+//! Announces a camera to Home Assistant, so that it appears there as a device without configuration: a retained message
+//! for each entity, by MQTT discovery (<https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery>). There is one
+//! message per entity and not one for the device, which versions before 2024.11 do not support.
 
 use serde_json::{Value, json};
 
 use super::super::broker::Broker;
 use super::status::{OFFLINE, ONLINE, Topics};
 
-/// The messages, a topic and JSON each; none where the settings do not ask for them. They follow from the settings alone, so
+/// The messages, each a topic and JSON; empty if the settings do not request them. They depend only on the settings, so
 /// that the entities are the same after every start.
 pub(super) fn messages(broker: &Broker, topics: &Topics) -> Vec<(String, String)> {
     let Some(prefix) = &broker.home_assistant else { return Vec::new() };
@@ -33,7 +33,7 @@ pub(super) fn messages(broker: &Broker, topics: &Topics) -> Vec<(String, String)
     };
     let energies_come = json!([
         { "topic": topics.availability, "payload_available": ONLINE, "payload_not_available": OFFLINE },
-        // An energy of a camera that is lost is an old one.
+        // While a camera is lost, its last energy is outdated.
         {
             "topic": topics.state,
             "value_template": format!("{{{{ '{ONLINE}' if value_json.source == 'connected' else '{OFFLINE}' }}}}"),

@@ -1,6 +1,6 @@
-//! The connection to the broker: made again with growing pauses when it is lost, each time with files read anew. What was being
-//! sent when it broke is given back as not sent, since the journal has it and sends it again; a client that kept it as well
-//! would send it twice.
+//! The connection to the broker, re-established with growing pauses when it is lost, each time with its files read
+//! again. An alarm that was being sent when the connection broke is returned as not sent, since the journal sends it
+//! again; if the MQTT client also kept it, it would be sent twice.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -23,29 +23,30 @@ use super::super::receiver::Receiver;
 use super::discovery;
 use super::status::{OFFLINE, ONLINE, Status, Topics};
 
-/// How long the broker may take to acknowledge.
+/// The timeout for the broker's acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an alarm waits for the connection before it goes back to the journal; a service that stops waits no longer.
+/// How long an alarm waits for the connection before it is returned to the journal; it also limits the wait when the
+/// service stops.
 const CONNECTING: Duration = Duration::from_secs(2);
-/// How often the two sides see that the other is there. A broker says that a service is gone after 1.5 times this.
+/// The keep-alive interval. A broker reports that a service is gone after 1.5 times this.
 const KEEP_ALIVE_SECONDS: u16 = 15;
-/// The first pause before the connection is made again, and the longest.
+/// The first and the longest pause before the connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
-/// The largest message in and out, in bytes.
+/// The maximum size of a message in either direction, in bytes.
 const LARGEST: usize = 1 << 20;
-/// Energies are told no more often.
+/// The minimum time between two published energies.
 const ENERGIES: Duration = Duration::from_secs(1);
-/// Pictures are made smaller to fit into so many pixels.
+/// The size into which pictures are reduced, in pixels.
 const PICTURE: (u32, u32) = (1280, 720);
 const RETAINED: PublishOptions = PublishOptions::at_least_once().retained();
 
-/// An alarm on its way, and who wants to know what became of it.
+/// An alarm to be sent, and the channel for the result.
 struct Request {
     alarm: String,
     answer: SyncSender<Result<(), String>>,
 }
 
-/// What link and receiver share.
+/// The state that link and receiver share.
 #[derive(Default)]
 struct Shared {
     slot: Mutex<Slot>,
@@ -55,19 +56,19 @@ struct Shared {
 #[derive(Default)]
 struct Slot {
     request: Option<Request>,
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     failure: Option<String>,
-    /// There will be no more requests.
+    /// No more requests will come.
     closed: bool,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Slot> {
-        // Each of its fields is whole at any time.
+        // Each field is consistent at any time.
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next request; `None` where there will be no more.
+    /// The next request; `None` if no more will come.
     async fn next(&self) -> Option<Request> {
         loop {
             {
@@ -88,7 +89,7 @@ impl Shared {
     }
 }
 
-/// Gives alarms to the link.
+/// Passes alarms to the link.
 pub(super) struct LinkReceiver {
     name: String,
     name_before: String,
@@ -111,12 +112,12 @@ impl Receiver for LinkReceiver {
         let mut result = answered.recv_timeout(CONNECTING);
         if result == Err(RecvTimeoutError::Timeout) {
             let mut slot = self.shared.lock();
-            // One that was not begun is taken back: it comes again from the journal.
+            // A request that was not started is withdrawn: the journal sends the alarm again.
             if slot.request.take().is_some() {
                 return Err(slot.failure.clone().unwrap_or_else(|| "not connected yet".into()));
             }
             drop(slot);
-            // Longer than the link waits, so that it is the one that says what is wrong.
+            // Longer than the link waits, so that the link reports the reason first.
             result = answered.recv_timeout(PATIENCE);
         }
         result.unwrap_or_else(|_| Err("the connection broke before the broker had it".into()))
@@ -130,7 +131,7 @@ impl Drop for LinkReceiver {
     }
 }
 
-/// Keeps the connection.
+/// Maintains the connection.
 pub(super) struct Link {
     broker: Broker,
     client_id: String,
@@ -138,12 +139,12 @@ pub(super) struct Link {
     monitor: Arc<Monitor>,
     metrics: Arc<CameraMetrics>,
     shared: Arc<Shared>,
-    /// Number of the frame whose picture the broker has, 0 if it has none of this start: it is not sent again with every
-    /// connection, since it would look like another alarm.
+    /// The number of the frame whose picture the broker has, 0 if it has none since the start. A picture is not sent
+    /// again with every connection, since it would look like another alarm.
     pictured: AtomicU64,
 }
 
-/// A link, which does nothing until it is [run](Link::run), and the receiver that it serves.
+/// Creates a link, which does nothing until [`run`](Link::run), and the receiver that it serves.
 pub(super) fn new(
     broker: Broker,
     client_id: String,
@@ -157,7 +158,7 @@ pub(super) fn new(
 }
 
 impl Link {
-    /// Connects, again and again, until the receiver is dropped.
+    /// Connects repeatedly until the receiver is dropped.
     pub(super) async fn run(self) {
         let (shortest, longest) = PAUSES;
         let (mut pause, mut said) = (shortest, None);
@@ -165,7 +166,7 @@ impl Link {
             let begin = Instant::now();
             let Err(reason) = self.session().await else { return };
             self.metrics.mqtt_connected.set(0);
-            // Two services of one client id throw each other out as soon as they are connected.
+            // Two services with the same client id disconnect each other as soon as they are connected.
             if begin.elapsed() > longest {
                 pause = shortest;
             }
@@ -202,7 +203,7 @@ impl Link {
         Ok(options)
     }
 
-    /// One connection, from its beginning to its end; `Ok` where the receiver is dropped.
+    /// One connection, from beginning to end; `Ok` if the receiver was dropped.
     async fn session(&self) -> Result<(), String> {
         let options = self.options()?;
         let (client, events) =
@@ -212,7 +213,7 @@ impl Link {
             connected.notified().await;
             self.talk(&client).await?;
             client.disconnect().await.map_err(|error| error.to_string())?;
-            // The other branch sees it go out.
+            // The other branch completes when it was sent.
             std::future::pending().await
         };
         tokio::select! {
@@ -221,7 +222,7 @@ impl Link {
         }
     }
 
-    /// Tells the broker how the service is, and of alarms, until there will be no more.
+    /// Publishes the state of the service and alarms until no more requests will come.
     async fn talk(&self, client: &AsyncClient) -> Result<(), String> {
         let mut events = self.monitor.events();
         let mut status = Status::of(&self.monitor);
@@ -243,7 +244,7 @@ impl Link {
                 request = self.shared.next() => match request {
                     Some(request) => {
                         let sent = acknowledged(client, &self.broker.alarm_topic, request.alarm, PublishOptions::at_least_once()).await;
-                        // It may wait no longer.
+                        // The receiver may have stopped waiting.
                         let _ = request.answer.try_send(sent.clone());
                         sent?;
                     }
@@ -258,14 +259,14 @@ impl Link {
                             }
                             status.after(&event, &self.monitor)
                         }
-                        // The monitor is in our hands: it does not end before.
+                        // This object owns the monitor, which therefore does not end earlier.
                         Err(RecvError::Lagged(_) | RecvError::Closed) => Status::of(&self.monitor),
                     };
                     if now != status {
                         publish(client, &self.topics.state, now.json()).await?;
                         status = now;
                     }
-                    // Also where events were missed.
+                    // Also done if events were missed.
                     if alarm {
                         self.picture(client).await?;
                     }
@@ -277,7 +278,7 @@ impl Link {
         }
     }
 
-    /// The picture of the last alarm, if Home Assistant is to show it and does not have it.
+    /// Publishes the picture of the last alarm, if Home Assistant shows it and the broker does not have it.
     async fn picture(&self, client: &AsyncClient) -> Result<(), String> {
         let shown = self.monitor.alarmed().filter(|_| self.broker.home_assistant.is_some());
         let Some(shown) = shown.filter(|shown| shown.frame.number != self.pictured.load(Ordering::Relaxed)) else {
@@ -285,7 +286,7 @@ impl Link {
         };
         let image = shown.frame.image.clone();
         let picture = tokio::task::spawn_blocking(move || small_jpeg(&image, PICTURE)).await;
-        // Larger than a broker may take, or no picture: the alarm matters more.
+        // Without a picture, or with one that is too large for brokers, the alarm is still sent.
         if let Ok(Some(picture)) = picture
             && picture.len() < LARGEST / 2
         {
@@ -296,7 +297,7 @@ impl Link {
     }
 }
 
-/// Takes what the broker sends, and says when it is connected, until the connection ends; `Ok` where we ended it.
+/// Handles the broker's messages, and notifies when connected, until the connection ends; `Ok` if this side ended it.
 async fn receive(mut events: EventLoop, connected: &Notify) -> Result<(), String> {
     loop {
         match events.poll().await {
@@ -308,12 +309,13 @@ async fn receive(mut events: EventLoop, connected: &Notify) -> Result<(), String
     }
 }
 
-/// Retained, without waiting for the acknowledgement: the last of each matters, and is told again with the next connection.
+/// Publishes a retained message without waiting for the acknowledgement: only the last of each matters, and it is sent
+/// again with the next connection.
 async fn publish(client: &AsyncClient, topic: &str, payload: String) -> Result<(), String> {
     client.publish(topic, payload, RETAINED).await.map_err(|error| error.to_string())
 }
 
-/// Publishes and waits until the broker has it.
+/// Publishes and waits until the broker acknowledges.
 async fn acknowledged(
     client: &AsyncClient,
     topic: &str,
@@ -327,7 +329,7 @@ async fn acknowledged(
     timeout(PATIENCE, sent).await.unwrap_or_else(|_| Err(format!("no acknowledgement within {PATIENCE:?}")))
 }
 
-/// What is wrong, and where to look.
+/// Describes an error and where to look for its cause.
 fn describe(error: &ConnectionError) -> String {
     if let ConnectionError::ConnectionRefused(code) = error {
         let look = match code {

@@ -1,8 +1,8 @@
-//! A camera at an MQTT broker: one connection, kept up by `link`, that takes each alarm to the broker until it is
-//! acknowledged, and shows there how the camera is. Each of several has a connection of its own: a last will is of one
-//! connection and says one thing, and a connection that breaks for one camera's message is none of the others'. What is retained there is in `status`, `discovery` is what Home
-//! Assistant is told, `client_id` is who the service is to the broker. The journal that alarms wait in is elsewhere: nothing
-//! waits here.
+//! A camera at an MQTT broker: one connection, maintained by `link`, that delivers each alarm until it is acknowledged,
+//! and publishes the camera's state. Each of several cameras has its own connection: a last will belongs to one
+//! connection and has one message, and a connection that breaks because of one camera's message does not affect the
+//! others. `status` has the retained state, `discovery` the messages for Home Assistant, `client_id` the client id.
+//! Alarms wait in the journal, not here.
 
 mod client_id;
 mod discovery;
@@ -21,11 +21,11 @@ use super::metrics::CameraMetrics;
 use super::monitor::Monitor;
 use super::receiver::Receiver;
 
-/// Connects to the broker, in a task of the runtime this is called in, and stays so. The task ends some moments after the receiver
-/// of alarms is dropped.
+/// Connects to the broker, and maintains the connection, in a task of the current runtime. The task ends shortly after
+/// the receiver of alarms is dropped.
 ///
 /// # Errors
-/// If the folder of the state cannot be written.
+/// If the state folder cannot be written.
 pub(crate) fn start(
     broker: &Broker,
     state: &Path,

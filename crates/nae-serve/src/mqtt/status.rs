@@ -1,5 +1,5 @@
-//! What the broker retains of the service: whether it is there, and the state of alarm and camera. Everyone who subscribes, at
-//! whatever time, is told the last of each.
+//! The state of the service that the broker retains: whether it is online, and the state of alarm and camera. Every
+//! subscriber receives the last message of each, whenever it subscribes.
 
 use jiff::Timestamp;
 use nae_core::drift::Drift;
@@ -9,23 +9,23 @@ use super::super::day_night::DayNightState;
 use super::super::monitor::{Event, Monitor};
 use super::super::source::SourceState;
 
-/// The topics, which depend on the settings alone: what is retained under a topic that changes with every start stays at the
-/// broker for good.
+/// The topics, which depend only on the settings: a retained message under a topic that changes with every start would
+/// stay at the broker permanently.
 #[derive(Debug, Clone)]
 pub(super) struct Topics {
-    /// [`ONLINE`] or [`OFFLINE`]; the broker says the latter when the service is gone.
+    /// [`ONLINE`] or [`OFFLINE`]; the broker publishes the latter when the service is gone.
     pub(super) availability: String,
     /// [`Status`] as JSON.
     pub(super) state: String,
-    /// The energy of the last frame, a number; at most one a second.
+    /// The energy of the last frame, a number, published at most once per second.
     pub(super) energy: String,
     /// The frame of the last alarm, as JPEG.
     pub(super) image: String,
 }
 
-/// The service is there.
+/// The service is online.
 pub(super) const ONLINE: &str = "online";
-/// It is not.
+/// The service is offline.
 pub(super) const OFFLINE: &str = "offline";
 
 impl Topics {
@@ -43,17 +43,17 @@ impl Topics {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Status {
     alarm: bool,
-    /// Whether alarms are raised, in a word.
+    /// Whether alarms are raised, in one word.
     alarms: &'static str,
     drift: Drift,
-    /// None where day and night are not told apart.
+    /// `None` if day and night are not distinguished.
     day_night: Option<DayNightState>,
     source: &'static str,
     reason: Option<String>,
 }
 
 impl Status {
-    /// As it is now.
+    /// The current state.
     pub(super) fn of(monitor: &Monitor) -> Self {
         let (alarm, drift) = monitor.alarm_and_drift();
         let source = monitor.source();
@@ -71,8 +71,8 @@ impl Status {
         }
     }
 
-    /// As it is after the event, which may have been some time ago: an alarm that was raised and cleared meanwhile is told as
-    /// both.
+    /// The state after the event, which may be some time ago: an alarm that was raised and cleared meanwhile is
+    /// published as both.
     pub(super) fn after(&self, event: &Event, monitor: &Monitor) -> Self {
         match event {
             Event::Frame { alarm, drift, .. } => Self { alarm: *alarm, drift: *drift, ..self.clone() },
@@ -80,7 +80,7 @@ impl Status {
                 Self { alarm: self.alarm && alarms.is_on(), alarms: alarms.name(), ..self.clone() }
             }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
-            // The alarm begins anew.
+            // The alarm filter starts anew.
             Event::Model | Event::Regions | Event::DayNight { .. } => Self::of(monitor),
             Event::Unscored { .. } | Event::Unreadable { .. } | Event::Alarm { .. } | Event::Stopping => self.clone(),
         }

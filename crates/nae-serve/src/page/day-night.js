@@ -1,17 +1,17 @@
-// Whether it is day or night at the camera that is shown, whose model is in use, and by what the two are told apart. `page.js` has what
-// is used here, and starts this.
+// Day and night at the shown camera: the condition, the model in use, and the rule that distinguishes the two.
+// `page.js` defines what is used here, and starts this.
 "use strict";
 
-// `told` is the service's answer; `edited` is true from the first change of a field until it is saved or given up.
+// `told` is the service's answer; `edited` is true from the first change of a field until it is saved or discarded.
 const dayNight = { told: null, edited: false };
 
 const dayNightBy = { schedule: "by the hours", brightness: "by the brightness of the picture", colour: "by the colour of the picture",
   day: "as somebody said", night: "as somebody said" };
 
-// Which fields belong to a rule.
+// The fields of each rule.
 const dayNightFields = { schedule: ["hours"], brightness: ["below", "above", "hold"], colour: ["below", "above", "hold"] };
 
-// What a chip says: nothing where the two are not told apart.
+// The text of the chip; empty if day and night are not distinguished.
 function dayNightText(now) {
   if (!now) return "";
   return now.condition === now.model_for ? now.condition : `${now.condition}, model of the ${now.model_for}`;
@@ -88,13 +88,13 @@ function startDayNight() {
   element("day-night-form").addEventListener("input", () => (dayNight.edited = true));
   element("day-night-by").addEventListener("change", () => {
     const by = element("day-night-by").value;
-    // What the service has, if it is of this; else what is usual for it.
+    // The values of the service if they are for this rule; otherwise the defaults.
     fillDayNight(dayNight.told?.rule?.by === by ? dayNight.told.rule : { by });
     dayNight.edited = true;
   });
   element("day-night-save").addEventListener("click", () => saveDayNight("/day-night", dayNightRule()));
   element("day-night-reset").addEventListener("click", () => saveDayNight("/day-night/reset", {}));
-  // The light is measured again and again.
+  // The light is measured repeatedly.
   setInterval(() => {
     const looks = dayNight.told?.light && !document.hidden && !element("watch").hidden;
     if (looks && state.camera) showDayNight().catch(console.warn);

@@ -1,10 +1,10 @@
-// The history of the camera that is shown: energies of hours to weeks with the alarms among them, as the service has them on disk.
-// `page.js` has what is used here, and starts this; `learn.js` has what saves a file.
+// The history of the shown camera: energies of hours to weeks with the alarms among them, as the service stores them on
+// disk. `page.js` defines what is used here, and starts this; `learn.js` has the function that saves a file.
 "use strict";
 
 const past = { span: 86400, back: 0, chart: null, asked: 0, tick: 0 };
 
-// Of a span: what a person reads below the chart, and of one moment in full.
+// A time as text: short for the labels below the chart, or in full.
 function historyTime(time, full) {
   const date = new Date(time);
   if (full) return date.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
@@ -13,7 +13,7 @@ function historyTime(time, full) {
   return date.toLocaleString([], past.span > 2 * 86400 ? day : past.span > 43200 ? { ...day, ...clock } : clock);
 }
 
-// Slices without gaps between them, and of one model.
+// Divides slices into pieces without gaps, each of one model.
 function historyPieces(slices) {
   const pieces = [];
   for (const slice of slices) {
@@ -34,7 +34,7 @@ function drawHistory() {
   const [left, right, top, bottom] = [52, width - 8, 16, height - 20];
   const values = chart.slices.flatMap(({ min, max, threshold }) => [min, max, threshold]).filter((value) => value > 0);
   if (values.length === 0) values.push(1);
-  // Few enough for a call, or a loop; on a logarithmic axis normal frames and anomalies can both be seen.
+  // There are few enough values for a loop; on a logarithmic axis, normal frames and anomalies are both visible.
   const low = Math.log10(values.reduce((a, b) => Math.min(a, b))) - 0.1;
   const high = Math.log10(values.reduce((a, b) => Math.max(a, b))) + 0.1;
   const x = (time) => left + ((time - chart.begin) / (chart.end - chart.begin)) * (right - left);
@@ -78,7 +78,7 @@ function drawHistory() {
   root.replaceChildren(...drawn);
 }
 
-// What is at the moment that is chosen, by the pointer or by the keys of the slider.
+// Shows the values at the selected moment, chosen by the pointer or by the keys of the slider.
 function tellMoment() {
   const { chart } = past;
   const slice = chart?.slices[Number(element("history-moment").value)];
@@ -100,7 +100,7 @@ async function readHistoryFile() {
   try {
     const to = back ? `&to=${span * back}` : "";
     const chart = await get(own(`/history/interval?from=${span * (back + 1)}${to}&points=${points}`));
-    // Another may have been asked for meanwhile.
+    // Another interval may have been requested meanwhile.
     if (asked !== past.asked) return;
     Object.assign(chart, { begin: Date.parse(chart.from), end: Date.parse(chart.to) });
     for (const slice of chart.slices) {
@@ -178,7 +178,7 @@ function startHistory() {
       save(event, link.getAttribute("href"), `${state.camera}-${name}`).catch(console.warn));
   }
   new ResizeObserver(drawHistory).observe(element("history-chart"));
-  // As often as something new is to be seen; who looks at what was before is left in peace.
+  // As often as there is something new; a view of the past is not refreshed.
   setInterval(() => {
     past.tick += 1;
     const due = past.tick % (past.span > 3600 ? 6 : 1) === 0;

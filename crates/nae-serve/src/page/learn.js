@@ -1,5 +1,6 @@
-// Learning at the camera that is shown: collecting, looking through frames, training, two models side by side. What may be done
-// now is said by the service; here are only the buttons for it. `page.js` has what both use, and starts this.
+// Learning at the shown camera: collecting and reviewing frames, training, two models side by side. The service
+// determines which actions are permitted; here are only their buttons. `page.js` defines what is used here, and starts
+// this.
 "use strict";
 
 const learnPage = 60;
@@ -15,7 +16,7 @@ const learnPhases = {
   swapped: "The new model is in use.",
 };
 
-// What is otherwise where there is no model in use, to score beside.
+// The texts that differ if there is no model in use for a comparison.
 const learnPhasesAlone = {
   trained: "There is a new model. Try it on live frames, or use it.",
   shadowing: "The new model scores live frames, and raises no alarm.",
@@ -24,7 +25,7 @@ const learnPhasesAlone = {
 const learnBack = { learned: "Back to the model before", settings: "Back to the model of the settings",
   nothing: "Back to no model" };
 
-// Texts of the buttons are in the page; what each sends is here.
+// The page contains the texts of the buttons; this has their requests.
 const learnActions = {
   collect: () => ({
     ...(element("learn-minutes").value ? { minutes: Number(element("learn-minutes").value) } : {}),
@@ -40,13 +41,13 @@ const learnActions = {
   delete: () => ({}),
 };
 
-// The address of something of learning: there is one for the day, and where the two are told apart one for the night.
+// An address of learning: there is one for the day, and if day and night are distinguished, one for the night.
 function ownLearn(path) {
   const address = own(`/learn${path}`);
   return learn.condition === "day" ? address : `${address}${address.includes("?") ? "&" : "?"}condition=${learn.condition}`;
 }
 
-// Learning is shown of the condition that holds, unless somebody chose the other.
+// Shows learning for the current condition, unless the user has selected the other.
 function learnOfCondition(now) {
   if (!now) learn.chosen = false;
   const condition = !now ? "day" : learn.chosen ? learn.condition : now.condition;
@@ -101,7 +102,7 @@ async function showLearn() {
   const first = learn.status === null;
   const asked = learn.condition;
   const s = await get(ownLearn(""));
-  // The other was chosen meanwhile.
+  // The other condition was selected meanwhile.
   if (asked !== learn.condition) return;
   const changed = first || s.phase !== learn.status.phase || s.kept !== learn.status.kept
     || s.thrown_out !== learn.status.thrown_out;
@@ -114,7 +115,7 @@ async function showLearn() {
     part.hidden = !mayChange || !part.dataset.learn.split(" ").some((action) => s.may.includes(action));
   }
   const alone = hasNoModel();
-  // There is nothing to disagree with.
+  // There is no model with which the new one could disagree.
   element("learn-disagrees").hidden ||= alone;
   element("learn-shadow").textContent = alone ? "Try it on live frames" : "Score beside the one in use";
   element("learn-back").textContent = learnBack[s.back_to] ?? learnBack.learned;
@@ -129,7 +130,7 @@ async function showLearn() {
   element("learn-report").hidden = !s.report;
   const progress = s.training?.progress;
   element("learn-progress").hidden = !s.training;
-  // Without a count, the time that is gone is what there is to show.
+  // Without a count, progress is shown as elapsed time.
   const done = progress ? progress.done / progress.total : s.training ? s.training.gone / s.seconds : 0;
   element("learn-progress").value = Math.min(1, done);
   element("learn-lines").hidden = !s.training?.lines.length;
@@ -164,7 +165,7 @@ function frameItem(number) {
   return { item, button, image };
 }
 
-// A page of frames; those that are shown already stay as they are.
+// Shows a page of frames; those that are already shown stay unchanged.
 async function showFrames() {
   const frames = await get(ownLearn(`/frames?from=${learn.from}&count=${learnPage}`));
   const shown = new Map();
@@ -196,7 +197,7 @@ async function learnDo(action, body) {
   await showLearn().catch(console.warn);
 }
 
-// With a token, neither a link nor a new tab can send it: then the file is fetched, and saved.
+// With a token, neither a link nor a new tab can send it: in that case, the file is fetched and saved.
 async function save(event, path, name) {
   if (!token.value) return;
   event.preventDefault();
@@ -261,7 +262,7 @@ function startLearn() {
     element("learn-file").value = "";
     showLearn().catch(console.warn);
   });
-  // What goes on by itself is asked for every second, what others may have done every five.
+  // Running activities are updated every second, possible changes by other users every five.
   setInterval(() => {
     learn.tick += 1;
     const busy = ["collecting", "training", "shadowing"].includes(learn.status?.phase);

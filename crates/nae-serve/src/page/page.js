@@ -1,9 +1,9 @@
-// The page of `nae-infer serve`: all cameras, where there are several, or the one that the address names after its #. It asks
-// this service and nobody else; texts from frames and models go into the page as text, never as HTML.
+// The page of `nae-infer serve`: all cameras, if there are several, or the one in the address after its #. It sends
+// requests only to this service; texts from frames and models are inserted as text, never as HTML.
 "use strict";
 
 const element = (id) => document.getElementById(id);
-// A new part of a drawing.
+// Creates a part of a drawing.
 const svg = (name, attributes, text) => {
   const made = document.createElementNS(element("outlines").namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -13,7 +13,7 @@ const svg = (name, attributes, text) => {
 const token = { value: sessionStorage.getItem("token") };
 const state = { camera: null, summary: null, points: [], span: 600, wanted: null, told: 0, view: new AbortController() };
 
-// Requests end with the view that they are for.
+// Requests are aborted when their view ends.
 async function ask(path, options = {}) {
   const headers = new Headers(options.headers);
   if (token.value) headers.set("authorization", `Bearer ${token.value}`);
@@ -22,7 +22,7 @@ async function ask(path, options = {}) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
   }
-  // What is only looked at comes too often after wrong tokens alone.
+  // Read requests are only limited after wrong tokens.
   if (response.status === 429 && !options.method) {
     const problem = (await response.json()).error;
     showLogin(problem);
@@ -31,7 +31,7 @@ async function ask(path, options = {}) {
   return response;
 }
 
-// The address of something of the camera that is shown.
+// An address of the shown camera.
 const own = (path) => `/api/cameras/${state.camera}${path}`;
 
 async function get(path) {
@@ -49,12 +49,12 @@ async function post(path, value) {
   return answer;
 }
 
-// Pictures need the token too, so that they cannot simply be addresses.
+// Pictures also need the token, so that their addresses cannot be used directly.
 async function draw(image, path) {
   const response = await ask(path);
   if (!response.ok) return;
   const blob = await response.blob();
-  // Of one that was replaced meanwhile, nobody would revoke the address.
+  // The image was replaced meanwhile, and its object URL would never be revoked.
   if (!image.isConnected) return;
   const old = image.src;
   image.src = URL.createObjectURL(blob);
@@ -65,7 +65,7 @@ async function draw(image, path) {
   }
 }
 
-// The box takes the frame's proportions, so that a heat map of other proportions fits when it is stretched.
+// The box gets the frame's proportions, so that a heat map with other proportions fits when it is stretched.
 async function drawFrame(image, path) {
   await draw(image, path);
   if (image.naturalWidth) image.parentElement.style.aspectRatio = image.naturalWidth / image.naturalHeight;
@@ -85,12 +85,12 @@ function chip(id, text, kind) {
   element(id).className = `chip ${kind}`;
 }
 
-// Until one is learned, where the settings name none.
+// True until a model is learned, if the settings name none.
 const hasNoModel = () => state.summary?.model === null;
 
 function showAlarm(on, text = "Alarm") {
   if (on) chip("alarm", text, "bad");
-  // Whether all is normal is not looked at then.
+  // In that case, it is not checked whether everything is normal.
   else if (isQuiet(quiet.alarms)) chip("alarm", "", "");
   else if (hasNoModel()) chip("alarm", "no model yet", "warn");
   else chip("alarm", "Normal", "good");
@@ -109,7 +109,7 @@ function showSource(name, reason) {
   element("source").title = reason ?? "";
 }
 
-// The slider runs over the rates that the calibration can give, in equal ratios.
+// The slider covers the rates that the calibration can give, on a logarithmic scale.
 const rateLimits = () => [Math.max(1e-4, (state.summary.smallest_rate ?? 1e-3) * 1.001), 0.2];
 function sliderRate() {
   const [low, high] = rateLimits();
@@ -144,15 +144,15 @@ async function refresh() {
     return row;
   });
   element("card").replaceChildren(...rows);
-  // The pictures of alarms have outlines, too.
+  // The pictures of alarms also have outlines.
   await showRegions();
   await showDayNight();
-  // A frame that was told of meanwhile is newer than the last of before.
+  // A frame announced meanwhile is newer than the last one of the summary.
   const latest = state.told === told ? s.latest : null;
   await Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
 }
 
-// Without a model, learning one takes the place of what there would be to see of it: also for who goes by the keyboard.
+// Without a model, the controls for learning one replace those for watching, also for the keyboard.
 function showModel() {
   const none = hasNoModel();
   element("watch").classList.toggle("no-model", none);
@@ -197,7 +197,7 @@ async function showAlarms() {
   element("alarms").replaceChildren(...items);
 }
 
-// One picture at a time; the newest that came meanwhile is next.
+// Loads one picture at a time; the newest that was announced meanwhile is next.
 async function showFrame(frame) {
   if (frame) {
     element("energy").textContent = short(frame.energy);
@@ -250,7 +250,8 @@ function drawChart() {
   const colour = (name) => css.getPropertyValue(`--${name}`);
   const now = performance.now() / 1000;
   state.points = state.points.filter((p) => now - p.at <= state.span);
-  // Two models have no scale in common but that of their thresholds: beside another, energies are multiples of these.
+  // Energies of two models are only comparable relative to their thresholds: with a second model, energies are shown as
+  // multiples of these.
   const [mine, other] = [state.summary?.threshold, learn.status?.shadow?.threshold];
   const both = Boolean(mine && other);
   const alone = hasNoModel() && Boolean(learn.status?.shadow);
@@ -259,7 +260,7 @@ function drawChart() {
   const points = state.points.map(({ at, energy }) => ({ at, energy: energy / unitOf }));
   const beside = both ? learn.points.map(({ at, energy }) => ({ at, energy: energy / other })) : alone ? learn.points : [];
   const [left, right, top, bottom] = [52, width - 8, 8, height - 22];
-  // On a logarithmic axis normal frames and anomalies can both be seen.
+  // On a logarithmic axis, normal frames and anomalies are both visible.
   const energies = [...points, ...beside].map((p) => p.energy).filter((e) => e > 0);
   if (threshold) energies.push(threshold);
   if (energies.length === 0) energies.push(1);
@@ -336,13 +337,13 @@ function happened(event) {
 
 const pause = (time) => new Promise((resume) => setTimeout(resume, time));
 
-// Server-sent events by fetch, because EventSource sends no token.
+// Server-sent events by fetch, because EventSource cannot send a token.
 async function watchOne({ signal }) {
   while (!signal.aborted) {
     try {
       await refresh();
       const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
-      // What was paused while the page was made is told by no event any more.
+      // No event reports alarms that were paused while the page was loading.
       showQuiet((await get(own("/state"))).alarms);
       await showDayNight();
       let text = "";
@@ -439,7 +440,7 @@ async function watchAll({ signal }) {
       const count = (which) => cameras.filter(which).length;
       const alarms = count((camera) => camera.alarm);
       showAlarm(alarms > 0, alarms === 1 ? "1 alarm" : `${alarms} alarms`);
-      // Not to be called normal, as nobody looks.
+      // Not shown as normal, since the camera is not watched.
       const without = count((camera) => camera.model === null);
       if (without && !alarms) chip("alarm", `${without} without a model`, "warn");
       const lost = count((camera) => camera.source_state === "lost");
@@ -454,7 +455,7 @@ async function watchAll({ signal }) {
   }
 }
 
-// Shows what the address says, from the beginning.
+// Shows the view of the address, from the beginning.
 async function showView() {
   state.view.abort();
   const view = new AbortController();

@@ -1,12 +1,12 @@
-// Whether alarms of the camera that is shown are raised, why not, and the buttons that pause and resume them. `page.js` has what is
-// used here, and starts this.
+// Whether alarms of the shown camera are raised, the reason if not, and the buttons that pause and resume them.
+// `page.js` defines what is used here, and starts this.
 "use strict";
 
 const quiet = { alarms: null, since: 0 };
 
 const isQuiet = (alarms) => Boolean(alarms) && alarms.state !== "on";
 
-// Why no alarms are raised, so many seconds after the service said so.
+// The reason why no alarms are raised, `gone` seconds after the service's answer.
 function quietText(alarms, gone = 0) {
   if (!isQuiet(alarms)) return "";
   if (alarms.state === "paused") return "alarms paused";

@@ -1,11 +1,12 @@
-// The regions of the camera that is shown: their outlines over its pictures, and drawing others over the live one. Vertices are shares
-// of the picture's width and height, as the service has them. `page.js` has what is used here, and starts this.
+// The regions of the shown camera: their outlines over its pictures, and the drawing of new ones over the live picture.
+// Vertices are fractions of the picture's width and height, as in the service. `page.js` defines what is used here, and
+// starts this.
 "use strict";
 
-// What an arrow key moves a vertex by, and with the shift key.
+// The distance by which an arrow key moves a vertex, and that with the shift key.
 const step = { fine: 0.002, coarse: 0.02 };
-// `inUse` is the service's answer; `edit` what is drawn: its `list`, the vertices of the polygon that is `open`, and the region that has
-// handles.
+// `inUse` is the service's answer; `edit` is the edited state: its `list`, the vertices of the polygon that is `open`,
+// and the region that has handles.
 const regions = { inUse: null, edit: null };
 
 const share = (value) => Math.round(1e4 * Math.min(1, Math.max(0, value))) / 1e4;
@@ -15,7 +16,7 @@ function outline(name, kind, vertices) {
   return svg(name, { class: kind, points: points(vertices) });
 }
 
-// An overlay for a picture of these regions: an alarm says which it is of.
+// The outlines for a picture with these regions; an alarm contains the digest of its regions.
 function outlinesOf(digest) {
   if (!digest || digest !== regions.inUse?.digest) return null;
   const overlay = svg("svg", { class: "outlines", viewBox: "0 0 1 1", preserveAspectRatio: "none" });
@@ -30,7 +31,7 @@ function drawOutlines() {
   element("outlines").replaceChildren(...shapes);
 }
 
-// The vertices that can be moved: those of the open polygon, or of the region that was chosen.
+// The vertices that can be moved: those of the open polygon, or of the selected region.
 const movable = () => regions.edit?.open ?? regions.edit?.list[regions.edit.chosen]?.vertices ?? [];
 
 function placeHandle(handle, [x, y]) {
@@ -57,7 +58,7 @@ function handleOf(vertices, index) {
   });
   handle.addEventListener("pointermove", (event) => {
     if (!handle.hasPointerCapture(event.pointerId)) return;
-    // The hand is never still.
+    // Small movements of the hand are ignored.
     const [x, y] = placeOf(event);
     const box = element("outlines").getBoundingClientRect();
     const [dx, dy] = [(x - vertices[index][0]) * box.width, (y - vertices[index][1]) * box.height];
@@ -77,7 +78,7 @@ function handleOf(vertices, index) {
   return handle;
 }
 
-// Of two vertices there is no polygon.
+// Removes a vertex; a region with fewer than three is removed.
 function removeVertex(vertices, index) {
   const { edit } = regions;
   vertices.splice(index, 1);
@@ -153,7 +154,7 @@ const placeOf = (event) => {
 function useRegions(inUse) {
   regions.inUse = inUse;
   element("regions-warning").textContent = inUse?.warning ?? "";
-  // Who draws is not disturbed by somebody who changes them meanwhile.
+  // A change by another user does not disturb drawing.
   if (!regions.edit) drawEditor();
 }
 
@@ -205,7 +206,7 @@ function startRegions() {
     edit.open = [...(edit.open ?? []), placeOf(event)];
     drawEditor();
   });
-  // The second click of a double one meets the handle that the first has made: it is no vertex.
+  // The second click of a double click is on the handle that the first one created: it does not add a vertex.
   element("live-picture").addEventListener("dblclick", () => regions.edit && closePolygon());
   document.addEventListener("keydown", (event) => {
     const { edit } = regions;
@@ -215,7 +216,7 @@ function startRegions() {
       drawEditor();
     } else if (event.key === "Enter" && !event.target.closest("button:not(.handle), input, select")) closePolygon();
   });
-  // For whoever has no pointer: its vertices are moved by the arrow keys.
+  // For users without a pointer: the arrow keys move its vertices.
   element("regions-rectangle").addEventListener("click", () => {
     addRegion([[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]);
     element("handles").firstElementChild.focus();

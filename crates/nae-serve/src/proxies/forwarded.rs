@@ -1,5 +1,6 @@
-//! `Forwarded` (RFC 7239) and the headers that came before it, `X-Forwarded-For` and `X-Forwarded-Host`, as lists from the first
-//! client to the last proxy. They come from anywhere: what cannot be read is something unknown, never an error.
+//! Parses `Forwarded` (RFC 7239) and its predecessors, `X-Forwarded-For` and `X-Forwarded-Host`, as lists from the
+//! first client to the last proxy. The headers are untrusted: an unreadable item is treated as unknown, never as an
+//! error.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -7,32 +8,32 @@ use axum::http::{HeaderMap, header};
 
 use super::super::quoted::{between, unquoted};
 
-/// What one proxy says of the one that asked it.
+/// The data that one proxy gives about its client.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Element {
-    /// None where it does not say, or says no address.
+    /// `None` if there is no address.
     pub(super) client: Option<IpAddr>,
     pub(super) host: Option<String>,
 }
 
-/// The addresses of `X-Forwarded-For`; none without it.
+/// The addresses in `X-Forwarded-For`; `None` without it.
 pub(super) fn x_forwarded_for(headers: &HeaderMap) -> Option<Vec<Option<IpAddr>>> {
     Some(items(headers, "x-forwarded-for")?.into_iter().map(address).collect())
 }
 
-/// The names of `X-Forwarded-Host`.
+/// The host names in `X-Forwarded-Host`.
 pub(super) fn x_forwarded_host(headers: &HeaderMap) -> Vec<String> {
     items(headers, "x-forwarded-host").unwrap_or_default().into_iter().map(str::to_owned).collect()
 }
 
-/// What is between the commas of a header, which may come more than once; what is no text is an item that says nothing.
+/// The items between the commas of a header, which may be repeated; a line that is not text counts as one unknown item.
 fn items<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
     let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?")).collect();
     let items = || lines.iter().flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty());
     (!lines.is_empty()).then(|| items().collect())
 }
 
-/// The elements of `Forwarded`; none without it.
+/// The elements of `Forwarded`; `None` without it.
 pub(super) fn elements(headers: &HeaderMap) -> Option<Vec<Element>> {
     let lines: Vec<&str> = headers.get_all(header::FORWARDED).iter().map(|line| line.to_str().unwrap_or("?")).collect();
     let parts = || lines.iter().flat_map(|line| between(line, ',')).map(str::trim).filter(|part| !part.is_empty());
@@ -54,7 +55,8 @@ fn element(text: &str) -> Element {
     element
 }
 
-/// An address, with a port or without: `192.0.2.7`, `192.0.2.7:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// Parses an address, with or without a port: `192.0.2.7`, `192.0.2.7:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`.
 fn address(text: &str) -> Option<IpAddr> {
     let plain = || text.parse::<IpAddr>().ok();
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
@@ -78,7 +80,7 @@ mod tests {
         of(line).into_iter().map(|element| element.client.map(|address| address.to_string())).collect()
     }
 
-    /// Those of RFC 7239, sections 4, 5.2, 7.1 and 7.4.
+    /// The examples of RFC 7239, sections 4, 5.2, 7.1 and 7.4.
     #[test]
     fn the_examples_of_the_rfc() {
         assert_eq!(clients(b"for=\"_gazonk\""), [None]);
@@ -100,7 +102,7 @@ mod tests {
         for line in [&b"for"[..], b"=", b"\xff", b"for=", b"for=\"", b"for=\"\\\"192.0.2.1\"", b"for=192.0.2.256"] {
             assert!(clients(line).iter().all(Option::is_none), "{line:?}");
         }
-        // A quote that is not closed keeps what a proxy appends from being read, and no other address takes its place.
+        // An open quote makes what a proxy appends unreadable, and no other address takes its place.
         assert_eq!(clients(b"for=\"192.0.2.9, for=198.51.100.17"), [None]);
         assert_eq!(of(b"host=\"a,b;c\";for=192.0.2.1")[0].host.as_deref(), Some("a,b;c"));
         assert_eq!(clients(b" , ,"), [] as [Option<String>; 0]);

@@ -1,5 +1,5 @@
-//! Proxies whose word is taken for who asks by them. Nobody else's is: headers that name another client can be sent by anybody.
-//! What stands in the headers is read in `forwarded`.
+//! The proxies whose statements about their clients are trusted. No other sender is trusted, since anybody can send
+//! headers that name another client. `forwarded` parses the headers.
 
 mod forwarded;
 
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use forwarded::{Element, elements, x_forwarded_for, x_forwarded_host};
 
-/// The headers that proxies add. Only some of them are read; each says that somebody else asks.
+/// The headers that proxies add. Only some of them are read; each shows that the request is forwarded.
 const OF_PROXIES: [&str; 5] = ["x-forwarded-for", "forwarded", "x-forwarded-host", "x-real-ip", "via"];
 
 /// Their addresses and networks.
@@ -38,7 +38,7 @@ impl FromStr for TrustedProxies {
         let network = |text: &str| {
             let text = text.trim();
             let network: Option<IpNet> = text.parse().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()));
-            // A network of everybody would have each client say who it is.
+            // A network of all addresses would let each client choose its own address.
             network.filter(|network| network.prefix_len() > 0)
         };
         let expected = || {
@@ -51,16 +51,16 @@ impl FromStr for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether an address is one of theirs.
+    /// Whether an address is that of a trusted proxy.
     pub(crate) fn trust(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The client of a request that `peer` sent: `peer`, or where that is a trusted proxy whom it names.
+    /// The client of a request that `peer` sent: `peer`, or if that is a trusted proxy, the client that it names.
     ///
     /// # Errors
-    /// It names two.
+    /// [`Disagree`] if it names two.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Disagree> {
         let peer = peer.to_canonical();
         if !self.trust(peer) {
@@ -74,8 +74,9 @@ impl TrustedProxies {
         }
     }
 
-    /// Each proxy names the one that asked it, after those that it was told of: from the end, all but what a trusted one has
-    /// written may be made up. What is no address (`unknown`) ends it, with the proxy that said so.
+    /// Each proxy appends the address of its own client to those that it received. Read from the end, all items may be
+    /// forged except those that a trusted proxy has written. An item that is not an address (`unknown`) ends the
+    /// search, at the proxy that wrote it.
     fn last_that_is_not_trusted(&self, peer: IpAddr, named: &[Option<IpAddr>]) -> IpAddr {
         let mut client = peer;
         for address in named.iter().rev() {
@@ -88,7 +89,8 @@ impl TrustedProxies {
         client
     }
 
-    /// What the client of a trusted proxy called this service; empty where it does not say, or is not trusted.
+    /// The host names by which the client of a trusted proxy called this service; empty if the proxy gives none, or is
+    /// not trusted.
     pub(crate) fn hosts(&self, peer: IpAddr, headers: &HeaderMap) -> Vec<String> {
         if !self.trust(peer) {
             return Vec::new();
@@ -97,12 +99,14 @@ impl TrustedProxies {
         x_forwarded_host(headers).into_iter().chain(of_elements).collect()
     }
 
-    /// Whether a header says that there is a proxy which is not known here. One that sends none of them cannot be noticed.
+    /// Whether a header shows that there is a proxy that is not trusted. A proxy that sends none of them cannot be
+    /// detected.
     pub(crate) fn are_missing_one(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         !self.trust(peer) && OF_PROXIES.iter().any(|name| headers.contains_key(*name))
     }
 
-    /// Whether a trusted proxy says that somebody else asks, and not who: by a header that is not read, or as `unknown`.
+    /// Whether a trusted proxy shows that the request is forwarded, but gives no client: by a header that is not read,
+    /// or as `unknown`.
     pub(crate) fn leave_client_out(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         let lists = clients(headers);
         let is_unknown = |named: &Vec<Option<IpAddr>>| {
@@ -115,7 +119,8 @@ impl TrustedProxies {
     }
 }
 
-/// Whom `X-Forwarded-For` and `Forwarded` name, each from the first client to the last proxy; none where it is not there.
+/// The addresses in `X-Forwarded-For` and in `Forwarded`, each from the first client to the last proxy; `None` if a
+/// header is missing.
 fn clients(headers: &HeaderMap) -> [Option<Vec<Option<IpAddr>>>; 2] {
     let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect();
     [x_forwarded_for(headers), elements(headers).map(addresses)]
@@ -145,17 +150,17 @@ mod tests {
             ("192.0.2.9", &[(xff, "203.0.113.1")][..], "192.0.2.9"),
             ("127.0.0.1", &[], "127.0.0.1"),
             ("127.0.0.1", &[(xff, "203.0.113.1")], "203.0.113.1"),
-            // What the client itself has written stands before what the proxy saw.
+            // Items that the client itself wrote precede that of the proxy.
             ("127.0.0.1", &[(xff, "198.51.100.9, 203.0.113.1")], "203.0.113.1"),
             ("127.0.0.1", &[(xff, "127.0.0.1, 203.0.113.1")], "203.0.113.1"),
-            // By two proxies; the header twice is one list.
+            // Through two proxies; a repeated header is one list.
             ("127.0.0.1", &[(xff, "198.51.100.9, 203.0.113.1, 10.1.2.3")], "203.0.113.1"),
             ("127.0.0.1", &[(xff, "198.51.100.9"), (xff, "203.0.113.1"), (xff, "10.1.2.3")], "203.0.113.1"),
             ("::ffff:127.0.0.1", &[(xff, "::ffff:203.0.113.1")], "203.0.113.1"),
             ("2001:db8::5", &[(xff, "[2001:db9::1]:443")], "2001:db9::1"),
             ("127.0.0.1", &[(xff, "10.1.9.9, 10.1.2.3")], "10.1.9.9"),
             ("127.0.0.1", &[(xff, "203.0.113.1:5555")], "203.0.113.1"),
-            // Whom a proxy does not know is that proxy.
+            // If a proxy does not know its client, the client is that proxy.
             ("127.0.0.1", &[(xff, "203.0.113.1, unknown, 10.1.2.3")], "10.1.2.3"),
             ("127.0.0.1", &[(xff, "203.0.113.1, ")], "203.0.113.1"),
             ("127.0.0.1", &[("forwarded", "for=198.51.100.9, for=\"[2001:db9::1]:80\";proto=https")], "2001:db9::1"),

@@ -1,4 +1,4 @@
-//! What someone asked for (a pause, a snooze), as it is on disk, so that it holds after a restart.
+//! A pause or snooze that a user set, stored on disk so that it survives a restart.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 use super::super::kept_file;
 use super::{Asked, LONGEST, Moment};
 
-/// The largest file read.
+/// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 12;
 
-/// The file's text, as JSON.
+/// The JSON of the file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "alarms", rename_all = "snake_case", deny_unknown_fields)]
 enum Kept {
     On,
     Paused,
-    /// Until a time of the clock on the wall, which goes on while the service does not. Its length is the longest that is left of
-    /// it, should that clock have been put back.
+    /// Until a time of the wall clock, which continues while the service is stopped. The length limits the remaining
+    /// time, in case that clock was set back.
     Snoozed {
         until: String,
         seconds: f64,
     },
 }
 
-/// What the file says; nothing where there is none.
+/// Reads the file; the default if there is none.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of what is wrong with it.
 pub(super) fn read(path: &Path, now: Moment) -> Result<Asked, String> {
     let asked = kept_file::read(path, MAX_FILE, "the state of the alarms", |bytes| parse(bytes, now))?;
     Ok(asked.unwrap_or(Asked::Nothing))
@@ -53,7 +53,7 @@ fn parse(bytes: &[u8], now: Moment) -> Result<Asked, String> {
 /// Replaces the file.
 ///
 /// # Errors
-/// What writing failed with; the file is as before then.
+/// If writing fails; in that case, the file is unchanged.
 pub(super) fn write(path: &Path, asked: Asked, now: Moment) -> Result<(), nae_onnx::file::FileError> {
     let kept = match asked {
         Asked::Nothing => Kept::On,
@@ -64,6 +64,6 @@ pub(super) fn write(path: &Path, asked: Asked, now: Moment) -> Result<(), nae_on
             Kept::Snoozed { until, seconds: left.as_secs_f64() }
         }
     };
-    // Texts and finite numbers: this does not fail.
+    // Cannot fail: the state consists of texts and finite numbers.
     nae_onnx::file::write(path, &serde_json::to_vec(&kept).unwrap_or_default())
 }

@@ -1,6 +1,7 @@
-//! Whether a camera raises alarms now: not while someone has paused or snoozed them, nor outside the hours of the settings. The
-//! rule is given the times, so that it does not depend on a clock; `hours` (of the crate) has the hours, `kept` what is on disk. Who asks, and
-//! clears an alarm that is up, is the `monitor`: frames are scored and shown all the same.
+//! Determines whether a camera raises alarms now: not during a pause or snooze, nor outside the hours of the settings.
+//! The rule receives times as arguments, so that it does not depend on a clock. The crate's module `hours` has the
+//! hours, `kept` stores the state on disk. The `monitor` uses the result and clears an active alarm; frames are always
+//! scored and shown.
 
 mod kept;
 
@@ -18,14 +19,14 @@ use super::hours::WeekHours;
 /// The longest snooze.
 pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A moment by two clocks: the one on the wall, by which hours go, and the one that does not jump, by which spans do.
+/// A moment by two clocks: the wall clock, which hours refer to, and the monotonic clock, which durations refer to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) wall: Timestamp,
     pub(crate) steady: Instant,
 }
 
-/// What someone asked for.
+/// The pause or snooze that a user set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Asked {
     Nothing,
@@ -33,7 +34,7 @@ enum Asked {
     Snooze { until: Instant },
 }
 
-/// Why no alarms are raised.
+/// The reason why no alarms are raised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Off {
     Paused,
@@ -41,7 +42,7 @@ pub(crate) enum Off {
     BySchedule,
 }
 
-/// Whether alarms are raised, as clients are told.
+/// Whether alarms are raised, in the form for clients.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum AlarmState {
@@ -51,7 +52,7 @@ pub(crate) enum AlarmState {
         seconds_left: f64,
     },
     OffBySchedule {
-        /// As RFC 3339, in the zone of the hours.
+        /// As RFC 3339, in the time zone of the hours.
         on_at: Option<String>,
     },
 }
@@ -61,7 +62,7 @@ impl AlarmState {
         *self == Self::On
     }
 
-    /// One word.
+    /// Its name, one word.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::On => "on",
@@ -77,25 +78,25 @@ impl Moment {
         Self { wall: Timestamp::now(), steady: Instant::now() }
     }
 
-    /// The moment that was `steady`, before this one.
+    /// The earlier moment that was `steady` on the monotonic clock.
     fn at(self, steady: Instant) -> Self {
         let ago = self.steady.saturating_duration_since(steady);
         Self { wall: self.wall.checked_sub(ago).unwrap_or(self.wall), steady }
     }
 }
 
-/// What is decided by.
+/// The rule that decides whether alarms are raised.
 #[derive(Debug)]
 struct Rule {
     asked: Asked,
-    /// When it was asked for; frames of before are of another time.
+    /// The time at which the pause or snooze was set or ended; earlier frames do not count.
     since: Option<Instant>,
     hours: Option<WeekHours>,
     zone: TimeZone,
 }
 
 impl Rule {
-    /// Why no alarms are raised at this moment, if none are.
+    /// The reason why no alarms are raised at this moment; `None` if they are.
     fn off(&self, at: Moment) -> Option<Off> {
         match self.asked {
             Asked::Pause => return Some(Off::Paused),
@@ -106,7 +107,7 @@ impl Rule {
         (!hours.contain(self.zone.to_datetime(at.wall))).then_some(Off::BySchedule)
     }
 
-    /// Whether a frame that was taken at `taken` may count for an alarm now: neither then nor now may alarms be off.
+    /// Whether a frame that was taken at `taken` may count for an alarm now: alarms must be on both then and now.
     fn counts(&self, taken: Instant, now: Moment) -> bool {
         self.since.is_none_or(|since| taken >= since) && self.off(now).is_none() && self.off(now.at(taken)).is_none()
     }
@@ -127,15 +128,15 @@ impl Rule {
     }
 }
 
-/// Whether a camera raises alarms, and what was asked for, which is kept.
+/// Determines whether a camera raises alarms, and stores what a user set.
 pub(crate) struct Quiet {
     rule: Mutex<Rule>,
-    /// Locked while it is written, so that it has what was asked for last; frames do not wait for the disk.
+    /// Locked while the file is written, so that the last state is in it; frames do not wait for the disk.
     file: Mutex<PathBuf>,
 }
 
 impl Quiet {
-    /// As what is kept in `folder` says. If that cannot be read alarms are raised: one too many is better than none.
+    /// Opens the state stored in `folder`. If it cannot be read, alarms are raised: one too many is better than none.
     pub(crate) fn open(folder: &Path, hours: Option<WeekHours>, zone: TimeZone, now: Moment) -> Self {
         let file = folder.join("alarms-paused.json");
         let asked = kept::read(&file, now).unwrap_or_else(|error| {
@@ -146,22 +147,22 @@ impl Quiet {
     }
 
     fn rule(&self) -> MutexGuard<'_, Rule> {
-        // Each of its fields is whole at any time.
+        // Each field is consistent at any time.
         self.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No alarms for this time, at most [`LONGEST`], or until they are resumed.
+    /// Suspends alarms for this time, at most [`LONGEST`], or until they are resumed if `None`.
     ///
     /// # Errors
-    /// It cannot be kept, and holds until the service stops.
+    /// If it cannot be stored; it holds until the service stops.
     pub(crate) fn pause(&self, length: Option<Duration>, now: Moment) -> Result<(), FileError> {
         self.ask(length.map_or(Asked::Pause, |length| Asked::Snooze { until: now.steady + length.min(LONGEST) }), now)
     }
 
-    /// Alarms again, in the hours of the settings.
+    /// Resumes alarms, in the hours of the settings.
     ///
     /// # Errors
-    /// It cannot be kept, and holds until the service stops.
+    /// If it cannot be stored; it holds until the service stops.
     pub(crate) fn resume(&self, now: Moment) -> Result<(), FileError> {
         self.ask(Asked::Nothing, now)
     }
@@ -178,7 +179,7 @@ impl Quiet {
         kept::write(&file, asked, now)
     }
 
-    /// Why no alarms are raised now, if none are.
+    /// The reason why no alarms are raised now; `None` if they are.
     pub(crate) fn off(&self, now: Moment) -> Option<Off> {
         self.rule().off(now)
     }
@@ -188,7 +189,7 @@ impl Quiet {
         self.rule().counts(taken, now)
     }
 
-    /// Whether alarms are raised now, and until when not.
+    /// Whether alarms are raised now, and when they resume.
     pub(crate) fn state(&self, now: Moment) -> AlarmState {
         self.rule().state(now)
     }

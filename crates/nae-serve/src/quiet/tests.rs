@@ -1,12 +1,12 @@
-//! Which texts are hours and when these are, midnight, the week's end and changes of the clock among it; pauses and snoozes by
-//! given times, and on disk.
+//! Tests of the format of hours and the times that they contain, with midnight, the end of the week and clock changes;
+//! of pauses and snoozes with given times, and of their file.
 #![allow(clippy::unwrap_used)]
 
 use jiff::civil::DateTime;
 
 use super::*;
 
-/// Central Europe: forward on the last Sunday of March at 02:00, back on that of October at 03:00.
+/// Central Europe: clocks go forward on the last Sunday of March at 02:00, and back on that of October at 03:00.
 fn berlin() -> TimeZone {
     TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
 }
@@ -19,7 +19,7 @@ fn contain(hours: &WeekHours, wall: &str) -> bool {
     hours.contain(wall.parse::<DateTime>().unwrap())
 }
 
-/// The seventh of September 2026 is a Monday.
+/// 7 September 2026 is a Monday.
 #[test]
 fn hours_are_of_their_days() {
     let two = hours("Mon-Fri 07:00-19:00, sat 8:00-12:00");
@@ -46,7 +46,7 @@ fn hours_are_of_their_days() {
     ] {
         assert_eq!(contain(&nights, wall), expected, "{wall}");
     }
-    // A night is of the day on which it begins, also the one from Sunday to Monday.
+    // A night belongs to the day on which it begins, even from Sunday to Monday.
     let sunday = hours("Sun 22:00-06:00");
     for (wall, expected) in [
         ("2026-09-13T05:00", false),
@@ -97,14 +97,14 @@ fn what_is_no_hours_is_refused_with_the_part() {
     }
 }
 
-/// Whether alarms are raised every half hour from `from` on, as UTC.
+/// Whether alarms are raised, every half hour from the UTC time `from` on.
 fn half_hours(hours: &WeekHours, zone: &TimeZone, from: &str, count: i64) -> Vec<bool> {
     let from: Timestamp = from.parse().unwrap();
     let at = |half| from.checked_add(jiff::SignedDuration::from_mins(30 * half)).unwrap();
     (0..count).map(|half| hours.contain(zone.to_datetime(at(half)))).collect()
 }
 
-/// On 29 March 2026 02:00 to 03:00 does not exist in Berlin, on 25 October it comes twice.
+/// In Berlin, 02:00 to 03:00 does not exist on 29 March 2026, and occurs twice on 25 October.
 #[test]
 fn an_hour_that_does_not_exist_or_comes_twice_is_by_the_clock_on_the_wall() {
     let zone = berlin();
@@ -119,7 +119,7 @@ fn an_hour_that_does_not_exist_or_comes_twice_is_by_the_clock_on_the_wall() {
     );
 }
 
-/// The first moment is looked for minute by minute, which takes long but is simple.
+/// The expected moment is found by a slow but simple search, minute by minute.
 #[test]
 fn the_hours_begin_again_when_they_say() {
     for zone in [TimeZone::UTC, berlin(), TimeZone::posix("<+0545>-5:45").unwrap()] {
@@ -149,7 +149,7 @@ fn the_hours_begin_again_when_they_say() {
     }
 }
 
-/// A moment so many seconds after the first; the clock on the wall may be off by some.
+/// A moment the given number of seconds after the first; the second number shifts the wall clock.
 fn moments(wall: &str) -> impl Fn(u64, i64) -> Moment {
     let (wall, steady) = (wall.parse::<Timestamp>().unwrap(), Instant::now());
     move |seconds, off| Moment {
@@ -172,7 +172,7 @@ fn a_pause_holds_until_it_is_ended_and_a_snooze_for_its_time() {
     assert_eq!(quiet.state(at(20, 0)), AlarmState::Snoozed { seconds_left: 50.0 });
     assert_eq!(quiet.state(at(69, 0)), AlarmState::Snoozed { seconds_left: 1.0 });
     assert_eq!(quiet.state(at(70, 0)), AlarmState::On);
-    // Whatever is done to the clock on the wall.
+    // Changes of the wall clock have no effect.
     assert_eq!(quiet.state(at(69, 86_400)), AlarmState::Snoozed { seconds_left: 1.0 });
     assert_eq!(quiet.state(at(70, -86_400)), AlarmState::On);
     quiet.resume(at(20, 0)).unwrap();
@@ -180,7 +180,7 @@ fn a_pause_holds_until_it_is_ended_and_a_snooze_for_its_time() {
     assert_eq!(open(at(21, 0)).state(at(21, 0)), AlarmState::On, "that is kept, too");
 }
 
-/// While the service is down only the clock on the wall goes on.
+/// While the service is stopped, only the wall clock continues.
 #[test]
 fn a_snooze_ends_while_the_service_is_down_and_is_never_longer_than_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -250,6 +250,6 @@ fn a_frame_of_before_counts_for_no_alarm() {
     assert!(!counts(199, 301) && !counts(299, 301) && counts(300, 301));
     quiet.resume(at(400, 0)).unwrap();
     assert!(counts(399, 401), "there was nothing to resume");
-    // The hours are over after 3600 seconds.
+    // The hours end after 3600 seconds.
     assert!(counts(3599, 3599) && !counts(3599, 3600) && !counts(3600, 3600));
 }

@@ -1,4 +1,4 @@
-//! The regions that somebody set, as they are on disk, so that they hold after a restart.
+//! The regions that a user set, stored on disk so that they survive a restart.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::super::kept_file;
 use super::list::{Regions, Wanted};
 
-/// The largest file read.
+/// The maximum size of the file, in bytes.
 const MAX_FILE: u64 = 1 << 18;
 
-/// What is kept.
+/// The stored state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Kept {
-    /// In place of those of the settings.
+    /// The regions that replace those of the settings.
     pub(super) regions: Option<Regions>,
-    /// Of the models under which regions were changed last, the newest in the end.
+    /// For the models under which regions were changed last; the newest is the last.
     pub(super) before: Vec<Before>,
 }
 
-/// The regions that were in use when they were first changed under a model, by their digest.
+/// The digest of the regions that were in use when they were first changed under a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Before {
@@ -27,7 +27,7 @@ pub(super) struct Before {
     pub(super) regions: String,
 }
 
-/// The file's text, as JSON, as it is read.
+/// The JSON of the file, for reading.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -35,10 +35,10 @@ struct Text {
     before: Vec<Before>,
 }
 
-/// What the file says; nothing where there is none.
+/// Reads the file; the default if there is none.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Kept, String> {
     let parse = |bytes: &[u8]| {
         let Text { regions, before } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -50,9 +50,9 @@ pub(super) fn read(path: &Path) -> Result<Kept, String> {
 /// Replaces the file.
 ///
 /// # Errors
-/// What writing failed with; the file is as before then.
+/// If writing fails; in that case, the file is unchanged.
 pub(super) fn write(path: &Path, Kept { regions, before }: &Kept) -> Result<(), nae_onnx::file::FileError> {
-    // Texts and finite numbers: this does not fail.
+    // Cannot fail: the state consists of texts and finite numbers.
     let text = serde_json::json!({ "regions": regions, "before": before });
     nae_onnx::file::write(path, &serde_json::to_vec(&text).unwrap_or_default())
 }

@@ -1,26 +1,25 @@
-//! The regions of a camera, checked once: a list that cannot be wrong, and how it is read from JSON. A polygon's own rules are in
-//! `polygon`.
+//! The regions of a camera after checking, and their parsing from JSON. The rules for a polygon are in `polygon`.
 
 use serde::{Deserialize, Serialize};
 
 use super::polygon::Polygon;
 
-/// Regions of a camera, at most.
+/// The maximum number of regions of a camera.
 const MOST: usize = 32;
-/// Characters of a name, at most.
+/// The maximum number of characters of a name.
 const NAME: usize = 64;
 
-/// What a region says of the pixels in it.
+/// The effect of a region on the pixels in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
-    /// The model sees them, and of those in no such region none.
+    /// The model sees them; if there is such a region, it sees no pixels outside of all of them.
     Include,
-    /// The model does not see them, whatever else they are in.
+    /// The model does not see them, even if they are in an included region.
     Ignore,
 }
 
-/// A region as people give it.
+/// A region as a user gives it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -30,7 +29,7 @@ pub(crate) struct Wanted {
     vertices: Vec<[f64; 2]>,
 }
 
-/// A region.
+/// A region after checking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Region {
     pub(super) kind: Kind,
@@ -40,16 +39,16 @@ pub(super) struct Region {
     pub(super) polygon: Polygon,
 }
 
-/// The regions of a camera; none where its model sees all of a frame.
+/// The regions of a camera; empty if its model sees the whole frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Regions(Vec<Region>);
 
 impl Regions {
-    /// Those that somebody wants.
+    /// Checks the given regions.
     ///
     /// # Errors
-    /// Which is wrong, what is wrong with it, and what to do.
+    /// The region, what is wrong with it, and how to correct it.
     pub(crate) fn new(wanted: Vec<Wanted>) -> Result<Self, String> {
         if wanted.len() > MOST {
             return Err(format!("expected at most {MOST} regions, found {}", wanted.len()));
@@ -64,10 +63,10 @@ impl Regions {
         checked.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Those of a text in JSON.
+    /// Parses and checks regions in JSON.
     ///
     /// # Errors
-    /// As `new`, or what is no region.
+    /// Those of [`new`](Self::new), or a description of what is not a region.
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         let wanted = serde_json::from_str(text).map_err(|error| {
             format!(
@@ -90,10 +89,10 @@ impl Regions {
         self.0.iter().filter(move |region| region.kind == kind).map(|region| &region.polygon)
     }
 
-    /// The same for those by which a model sees the same, whatever they are called.
+    /// A digest that is equal for regions with the same effect; it does not depend on their names.
     pub(crate) fn digest(&self) -> String {
         let seen: Vec<_> = self.0.iter().map(|region| (region.kind, &region.polygon)).collect();
-        // Words and finite numbers: this does not fail.
+        // Cannot fail: regions consist of words and finite numbers.
         format!("{:08x}", crc32fast::hash(&serde_json::to_vec(&seen).unwrap_or_default()))
     }
 }

@@ -1,7 +1,8 @@
-//! Which part of a camera's picture its model sees: polygons that are included or ignored, applied between decoding a frame and
-//! preparing it for the network. `polygon` is one of them, `list` all of a camera, `view` what they leave of frames of one size,
-//! `kept` what is on disk. Everything that scores or keeps frames of a camera has them from its [`Sight`]: the scorer, a model
-//! beside, a model that is tried, the frames to train on. Pictures for people are whole.
+//! The part of a camera's picture that its model sees: included or ignored polygons, applied between decoding a frame
+//! and preparing it for the network. `polygon` is one of them, `list` has all of a camera, `view` is their effect on
+//! frames of one size, `kept` stores them on disk. Everything that scores or stores frames of a camera takes them from
+//! its [`Sight`]: the scorer, a model that is tested beside it, a new model, the frames to train on. Pictures for
+//! people show the whole frame.
 
 mod kept;
 mod list;
@@ -20,18 +21,18 @@ use kept::{Before, Kept};
 pub(crate) use list::{Regions, Wanted};
 pub(crate) use view::{NothingSeen, Seen, View};
 
-/// Sizes of frames whose view is kept. A camera has one, and another after it was set otherwise.
+/// The number of frame sizes whose view is kept. A camera has one, and another after a change of its settings.
 const SIZES: usize = 4;
 
-/// Models of which it is noted what regions there were before they were changed. Few are in use in turn.
+/// The number of models for which the regions before a change are stored. A camera rarely alternates between more.
 const MODELS: usize = 8;
 
-/// The regions in use, with what they leave of frames.
+/// The regions in use, with their effect on frames.
 #[derive(Debug)]
 pub(crate) struct Applied {
     regions: Regions,
     digest: String,
-    /// The one asked for last in the end.
+    /// The most recently used one is the last.
     views: Mutex<Vec<Arc<View>>>,
 }
 
@@ -44,15 +45,15 @@ impl Applied {
         &self.regions
     }
 
-    /// The same for all by which a model sees the same.
+    /// A digest that is equal for regions with the same effect.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// What a model sees of a frame.
+    /// Applies the regions to a frame.
     ///
     /// # Errors
-    /// [`NothingSeen`].
+    /// [`NothingSeen`] if they leave no pixel.
     pub(crate) fn look(&self, pixels: Pixels) -> Result<Seen, NothingSeen> {
         if self.regions.is_empty() {
             return Ok(Seen::whole(pixels));
@@ -61,13 +62,13 @@ impl Applied {
         Ok(Seen { pixels: view.apply(&pixels), view: Some(view) })
     }
 
-    /// Made once for each size: every frame of a camera asks for it.
+    /// Computed once for each size, since every frame of a camera needs it.
     fn view(&self, frame: (usize, usize)) -> Result<Arc<View>, NothingSeen> {
         let views = || self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views().iter().find(|view| view.frame() == frame) {
             return Ok(Arc::clone(view));
         }
-        // Outside the lock: of two that come at once each makes its own, which is no harm.
+        // Outside the lock: two simultaneous calls compute it twice, which does no harm.
         let view = Arc::new(View::new(&self.regions, frame)?);
         let mut views = views();
         if views.len() == SIZES {
@@ -78,27 +79,29 @@ impl Applied {
     }
 }
 
-/// Where the regions in use are from.
+/// The origin of the regions in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// The settings.
     Settings,
-    /// Somebody set them on the page or by HTTP.
+    /// A user set them on the page or by HTTP.
     Kept,
 }
 
-/// What a camera's model sees of its frames: the regions in use, and what was set in place of those of the settings, which is kept.
+/// The part of frames that a camera's model sees: the regions in use, and those that a user set in place of the
+/// settings', which are stored.
 pub(crate) struct Sight {
     current: ArcSwap<Applied>,
     of_settings: Regions,
     file: PathBuf,
-    /// Locked while it is written, so that the file has what was set last; frames do not wait for the disk.
+    /// Locked while the file is written, so that the last state is in it; frames do not wait for the disk.
     kept: Mutex<Kept>,
 }
 
 impl Sight {
-    /// As what is kept in `folder` says, or else the settings. What is kept and cannot be read is as if it were not.
+    /// Opens the state stored in `folder`; without one, the regions are those of the settings. A file that cannot be
+    /// read is treated as missing.
     pub(crate) fn open(folder: &Path, of_settings: Regions) -> Self {
         let file = folder.join("regions.json");
         let kept = kept::read(&file).unwrap_or_else(|error| {
@@ -113,7 +116,7 @@ impl Sight {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Each of its fields is whole at any time.
+        // Each field is consistent at any time.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +125,7 @@ impl Sight {
         self.current.load_full()
     }
 
-    /// Whether these are in use.
+    /// Whether these regions are in use.
     pub(crate) fn is_current(&self, applied: &Arc<Applied>) -> bool {
         Arc::ptr_eq(&self.current.load(), applied)
     }
@@ -131,10 +134,11 @@ impl Sight {
         if self.kept().regions.is_some() { Origin::Kept } else { Origin::Settings }
     }
 
-    /// Uses these from the next frame on, or those of the settings. `models` are in use by now, or may be.
+    /// Sets the regions from the next frame on; `None` restores those of the settings. `models` are the models that are
+    /// in use or may be.
     ///
     /// # Errors
-    /// They cannot be kept, and hold until the service stops.
+    /// If they cannot be stored; they hold until the service stops.
     pub(crate) fn set<'a>(
         &self,
         regions: Option<Regions>,
@@ -152,15 +156,15 @@ impl Sight {
         }
         kept.regions = regions;
         let used = kept.regions.as_ref().unwrap_or(&self.of_settings);
-        // What is the same stays, with what was computed of it.
+        // Unchanged regions stay, with the computed views.
         if *used != before.regions {
             self.current.store(Applied::new(used.clone()));
         }
         kept::write(&self.file, &kept)
     }
 
-    /// Whether this model, which is in use, knows frames of other regions: of those that its own were `learned_with`, or if that is not
-    /// known, of those that were in use before they were changed under it.
+    /// Whether this model in use was trained on frames of other regions: those that it was `learned_with`, or if that
+    /// is unknown, those that were in use before they were changed under it.
     pub(crate) fn is_strange_to(&self, model: &str, learned_with: Option<&str>) -> bool {
         let kept = self.kept();
         let before = kept.before.iter().find(|before| before.model == model).map(|before| before.regions.as_str());

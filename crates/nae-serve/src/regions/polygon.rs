@@ -1,27 +1,27 @@
-//! A polygon over a picture of any size: what it has to be, and which pixels of a row are in it. Vertices are whole millionths of
-//! the picture, so that what is decided here is exact: no rounding makes two neighbours overlap or leave a gap, and a polygon is
-//! the same after it was written down and read again.
+//! A polygon over a picture of any size: its validity, and the pixels of a row in it. Vertices are integers in
+//! millionths of the picture, so that all decisions are exact: no rounding makes two neighbours overlap or leave a gap,
+//! and a polygon is unchanged after it was written and read again.
 
 use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 
-/// Vertices, at least and at most.
+/// The minimum and the maximum number of vertices.
 const VERTICES: (usize, usize) = (3, 64);
-/// Millionths of the picture's width or height in one: a pixel of 4K is 260.
+/// The number of units in the picture's width or height: a pixel of 4K is 260 of them.
 const WHOLE: u32 = 1_000_000;
-/// The smallest area, as a share of the picture: 20 pixels of 1920 × 1080.
+/// The smallest area, as a fraction of the picture: 20 pixels of 1920 × 1080.
 const SMALLEST: f64 = 1e-5;
 
-/// Vertices in order, the last joined to the first; no edge touches another but at its ends.
+/// The vertices in order, the last joined to the first; edges touch each other only at common vertices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Polygon(Vec<[u32; 2]>);
 
 impl Polygon {
-    /// That of vertices (x, y) in shares of the picture's width and height, from its upper left.
+    /// Makes a polygon of vertices (x, y) in fractions of the picture's width and height, from its upper left corner.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do.
+    /// A description of what is wrong with it, and how to correct it.
     pub(super) fn new(vertices: &[[f64; 2]]) -> Result<Self, String> {
         let (fewest, most) = VERTICES;
         if !(fewest..=most).contains(&vertices.len()) {
@@ -29,7 +29,7 @@ impl Polygon {
         }
         let mut whole = Vec::with_capacity(vertices.len());
         for (number, vertex) in (1..).zip(vertices) {
-            // NaN is not in the range either.
+            // The range does not contain NaN either.
             if !vertex.iter().all(|share| (0.0..=1.0).contains(share)) {
                 let [x, y] = vertex;
                 return Err(format!(
@@ -49,7 +49,7 @@ impl Polygon {
         Ok(this)
     }
 
-    /// Each edge, from its vertex to the next.
+    /// The edges, each from its vertex to the next.
     fn edges(&self) -> impl ExactSizeIterator<Item = ([u32; 2], [u32; 2])> + Clone {
         let next = |at: usize| self.0[(at + 1) % self.0.len()];
         self.0.iter().enumerate().map(move |(at, vertex)| (*vertex, next(at)))
@@ -57,14 +57,14 @@ impl Polygon {
 
     fn is_simple(&self) -> Result<(), String> {
         let count = self.0.len();
-        // First of all: such an edge touches others, too.
+        // Checked first, since such an edge also touches others.
         if let Some(i) = self.edges().position(|(a, b)| a == b) {
             return Err(format!("vertices {} and {} are at the same place: leave one out", i + 1, (i + 1) % count + 1));
         }
         for (i, (a, b)) in self.edges().enumerate() {
             let (first, second) = (i + 1, (i + 1) % count + 1);
             let (_, after) = self.edges().nth((i + 1) % count).unwrap_or((a, b));
-            // The next edge leads back over this one.
+            // The next edge runs back over this one.
             if turn(a, b, after) == 0 && dot(b, a, after) > 0 {
                 return Err(format!("at vertex {second} it turns back on itself: move that or leave it out"));
             }
@@ -83,18 +83,18 @@ impl Polygon {
         Ok(())
     }
 
-    /// As a share of the picture.
+    /// The area as a fraction of the picture.
     fn area(&self) -> f64 {
         let twice: i64 =
             self.edges().map(|(a, b)| i64::from(a[0]) * i64::from(b[1]) - i64::from(b[0]) * i64::from(a[1])).sum();
         twice.unsigned_abs() as f64 / 2.0 / f64::from(WHOLE).powi(2)
     }
 
-    /// The pixels of a row of a picture of so many columns and rows that are in it: those whose centre is. Of two polygons with
-    /// an edge in common, a centre on that edge is in one.
+    /// The pixels in a row of a picture of `width` columns and `height` rows whose centres are in the polygon. If two
+    /// polygons have a common edge, a centre on that edge belongs to exactly one of them.
     pub(super) fn row(&self, row: usize, (width, height): (usize, usize)) -> impl Iterator<Item = Range<usize>> {
         let (width, height, whole) = (width as i128, height as i128, i128::from(WHOLE));
-        // The centre's height in parts of 2·height, as the vertices' are compared with it.
+        // The vertical position of the centre in units of 1 / (2·height·whole), for comparison with the vertices.
         let centre = (2 * row as i128 + 1) * whole;
         let at = |vertex: [u32; 2]| 2 * height * i128::from(vertex[1]);
         let crossed = self.edges().filter(|(a, b)| (at(*a) <= centre) != (at(*b) <= centre));
@@ -104,19 +104,19 @@ impl Polygon {
                 // The crossing is at numerator / rise millionths; both change sign with the edge's direction.
                 let numerator = i128::from(a[0]) * rise + (centre - at(a)) * run;
                 let (numerator, rise) = (numerator * rise.signum(), rise.abs());
-                // The first column whose centre is not left of it: (2k + 1) / (2·width) ≥ crossing.
+                // The first column whose centre is not left of the crossing: (2k + 1) / (2·width) ≥ crossing.
                 let (over, under) = (2 * width * numerator - whole * rise, 2 * whole * rise);
                 let first = over.div_euclid(under) + i128::from(over.rem_euclid(under) != 0);
                 first.clamp(0, width) as usize
             })
             .collect();
         columns.sort_unstable();
-        // A closed line crosses a height an even number of times.
+        // A closed line crosses a horizontal line an even number of times.
         let ranges: Vec<_> = columns.as_chunks::<2>().0.iter().map(|[from, to]| *from..*to).collect();
         ranges.into_iter().filter(|range| !range.is_empty())
     }
 
-    /// The lowest and the highest of its x, and of its y, in millionths.
+    /// The minimum and maximum of x, and those of y, in millionths.
     pub(super) fn bounds(&self) -> [(u32, u32); 2] {
         [0, 1].map(|axis| {
             let along = || self.0.iter().map(|vertex| vertex[axis]);
@@ -125,20 +125,20 @@ impl Polygon {
     }
 }
 
-/// The first of `pixels` whose centre is not before so many millionths.
+/// The first of `pixels` pixels whose centre is not before the given millionths.
 pub(super) fn first_pixel(millionths: u32, pixels: usize) -> usize {
     let (pixels, whole) = (pixels as u64, u64::from(WHOLE));
     // (2k + 1) / (2·pixels) ≥ millionths / whole.
     (2 * pixels * u64::from(millionths)).saturating_sub(whole).div_ceil(2 * whole) as usize
 }
 
-/// Positive where the way from `a` by `b` to `c` turns one way, negative where the other, 0 where it is straight.
+/// Positive if the path from `a` by `b` to `c` turns to one side, negative if to the other, 0 if it is straight.
 fn turn(a: [u32; 2], b: [u32; 2], c: [u32; 2]) -> i64 {
     let [u, v] = [minus(b, a), minus(c, a)];
     u[0] * v[1] - u[1] * v[0]
 }
 
-/// Of the ways from `from` to `a` and to `b`.
+/// The scalar product of the vectors from `from` to `a` and to `b`.
 fn dot(from: [u32; 2], a: [u32; 2], b: [u32; 2]) -> i64 {
     let [u, v] = [minus(a, from), minus(b, from)];
     u[0] * v[0] + u[1] * v[1]
@@ -148,11 +148,11 @@ fn minus(a: [u32; 2], b: [u32; 2]) -> [i64; 2] {
     [0, 1].map(|axis| i64::from(a[axis]) - i64::from(b[axis]))
 }
 
-/// Whether two edges have a point in common.
+/// Whether two edges have a common point.
 fn meet(a: [u32; 2], b: [u32; 2], c: [u32; 2], d: [u32; 2]) -> bool {
     let (of_c, of_d) = (turn(a, b, c).signum(), turn(a, b, d).signum());
     let (of_a, of_b) = (turn(c, d, a).signum(), turn(c, d, b).signum());
-    // A point on the line of an edge is on the edge if its ends lie on either side of it.
+    // A point on the line of an edge is on the edge if the edge's ends are on different sides of it.
     let on = |turned: i64, a, b, point| turned == 0 && dot(point, a, b) <= 0;
     (of_c * of_d < 0 && of_a * of_b < 0)
         || on(of_c, a, b, c)
@@ -162,7 +162,7 @@ fn meet(a: [u32; 2], b: [u32; 2], c: [u32; 2], d: [u32; 2]) -> bool {
 }
 
 impl Serialize for Polygon {
-    /// As it was given, to a millionth.
+    /// The vertices as they were given, rounded to a millionth.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|vertex| vertex.map(|share| f64::from(share) / f64::from(WHOLE))))
     }

@@ -1,5 +1,5 @@
-//! Which pixels polygons hold, what they leave of a frame, and what is kept. That scoring, learning and the page follow is tried by
-//! HTTP, in `nae-infer/cli/tests/service/regions.rs`.
+//! Tests which pixels polygons contain, what they leave of a frame, and what is stored.
+//! `nae-infer/cli/tests/service/regions.rs` tests by HTTP that scoring, learning and the page follow.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;
@@ -19,7 +19,7 @@ fn rectangle([left, top, right, bottom]: [f64; 4]) -> serde_json::Value {
     json!([[left, top], [right, top], [right, bottom], [left, bottom]])
 }
 
-/// Which pixels of a frame of columns × rows are in a polygon, row by row.
+/// The pixels of a frame of columns × rows that are in a polygon, row by row.
 fn filled(polygon: &Polygon, frame: (usize, usize)) -> Vec<bool> {
     let mut pixels = vec![false; frame.0 * frame.1];
     for row in 0..frame.1 {
@@ -33,11 +33,11 @@ fn filled(polygon: &Polygon, frame: (usize, usize)) -> Vec<bool> {
     pixels
 }
 
-/// Whether a pixel's centre is in a polygon of vertices in parts of `whole`: a ray to the right crosses an odd number of edges (W. R.
-/// Franklin's PNPOLY), in integers.
+/// Whether a pixel's centre is in a polygon of vertices in fractions of `whole`: a ray to the right crosses an odd
+/// number of edges (W. R. Franklin's PNPOLY), in integers.
 fn is_inside(vertices: &[[i128; 2]], whole: i128, (width, height): (usize, usize), column: usize, row: usize) -> bool {
     let (width, height) = (width as i128, height as i128);
-    // In parts of 2·whole·width and 2·whole·height.
+    // In units of 1 / (2·whole·width) and 1 / (2·whole·height).
     let (x, y) = ((2 * column as i128 + 1) * whole, (2 * row as i128 + 1) * whole);
     let place = |vertex: [i128; 2]| (2 * width * vertex[0], 2 * height * vertex[1]);
     let mut inside = false;
@@ -53,7 +53,7 @@ fn is_inside(vertices: &[[i128; 2]], whole: i128, (width, height): (usize, usize
 
 fn assert_filled(vertices: &[[i128; 2]], whole: i128, frame: (usize, usize)) -> bool {
     let shares: Vec<[f64; 2]> = vertices.iter().map(|v| v.map(|part| part as f64 / whole as f64)).collect();
-    // What is no polygon is looked at elsewhere.
+    // Invalid polygons are tested elsewhere.
     let Ok(polygon) = Polygon::new(&shares) else { return false };
     for (at, pixel) in filled(&polygon, frame).into_iter().enumerate() {
         let (column, row) = (at % frame.0, at / frame.0);
@@ -63,7 +63,7 @@ fn assert_filled(vertices: &[[i128; 2]], whole: i128, frame: (usize, usize)) -> 
     true
 }
 
-/// All triangles on a grid, many of which have edges through the centres of pixels.
+/// All triangles on a grid; many have edges through the centres of pixels.
 #[test]
 fn triangles_hold_the_pixels_whose_centres_are_in_them() {
     let points: Vec<[i128; 2]> = (0..25).map(|i| [i % 5, i / 5]).collect();
@@ -77,11 +77,11 @@ fn triangles_hold_the_pixels_whose_centres_are_in_them() {
             }
         }
     }
-    // 2,148 triples of points of a grid of 5 × 5 are not on a line, in six orders each.
+    // On a grid of 5 × 5, 2,148 triples of points are not on a line, in six orders each.
     assert_eq!(tried, 3 * 6 * 2148);
 }
 
-/// Stars of vertices around a centre, in and out: they do not cross themselves.
+/// Stars with vertices near and far from a centre: their edges do not cross.
 #[test]
 fn polygons_of_many_vertices_hold_the_pixels_whose_centres_are_in_them() {
     let mut seed = 1_u64;
@@ -109,8 +109,8 @@ fn polygons_of_many_vertices_hold_the_pixels_whose_centres_are_in_them() {
     assert!(tried > 150, "{tried}");
 }
 
-/// Halves of a square along its diagonal: of n rows the first has n − 1, n − 2, … pixels, the second, which has the centres on
-/// the edge, n, n − 1, …
+/// The halves of a square along its diagonal: of n rows, the first half has n − 1, n − 2, … pixels, and the second,
+/// which includes the centres on the edge, n, n − 1, …
 #[test]
 fn two_halves_are_the_whole_and_nothing_twice() {
     for n in [1, 2, 7, 100] {
@@ -182,7 +182,7 @@ fn what_is_no_region_is_refused_with_its_number_and_what_to_do() {
     }
 }
 
-/// Numbers that are none come from programs only, not from JSON.
+/// Only programs can give values that are not numbers, JSON cannot.
 #[test]
 fn no_number_that_is_none_is_a_vertex() {
     for wrong in [f64::NAN, f64::INFINITY, -f64::INFINITY, -1e-300, 1.0 + f64::EPSILON] {
@@ -190,7 +190,7 @@ fn no_number_that_is_none_is_a_vertex() {
     }
 }
 
-/// A grey of its own for each pixel, in each channel.
+/// A different grey for each pixel, in each channel.
 fn picture(channels: usize, width: usize, height: usize) -> Pixels {
     let values = (0..channels * width * height).map(|at| (at % 251) as f32 / 255.0).collect();
     Pixels { shape: Shape::new(channels, height, width), values }
@@ -224,7 +224,7 @@ fn a_frame_is_cut_to_what_is_included_and_grey_where_it_is_not_seen() {
     }
     let whole = Applied::new(Regions::default()).look(picture(1, 3, 2)).unwrap();
     assert!(whole.is_whole() && *whole.pixels() == picture(1, 3, 2));
-    // Without anything included, the frame keeps its size.
+    // Without an included region, the frame keeps its size.
     let ignored = regions(&json!([{"kind": "ignore", "vertices": rectangle([0.5, 0.0, 1.0, 1.0])}]));
     let seen = Applied::new(ignored).look(picture(1, 4, 2)).unwrap();
     let grey = 128.0 / 255.0;
@@ -271,7 +271,7 @@ fn what_is_set_goes_over_the_settings_also_after_a_restart() {
     let first = sight(folder.path());
     let of_settings = first.applied();
     assert!(first.is_current(&of_settings) && first.origin() == Origin::Settings);
-    // Thirds are no sum of halves: what is read again must be the same polygon.
+    // Thirds are not finite binary fractions: reading must give the same polygon again.
     let text = json!([{"kind": "ignore", "name": "left", "vertices": [[0, 0], [1.0 / 3.0, 2.0 / 7.0], [0.1, 0.7]]}]);
     first.set(Some(regions(&text)), Some("model")).unwrap();
     assert!(!first.is_current(&of_settings) && first.origin() == Origin::Kept);
@@ -279,7 +279,7 @@ fn what_is_set_goes_over_the_settings_also_after_a_restart() {
     assert_eq!(again.applied().regions(), first.applied().regions());
     assert_eq!(again.applied().digest(), first.applied().digest());
     assert_eq!(again.applied().regions(), &regions(&serde_json::to_value(first.applied().regions()).unwrap()));
-    // None at all are something that was set, too.
+    // An empty list is also a set value.
     again.set(Some(Regions::default()), Some("model")).unwrap();
     let again = sight(folder.path());
     assert_eq!((again.origin(), again.applied().regions().len()), (Origin::Kept, 0));
@@ -311,7 +311,8 @@ fn a_model_that_knows_frames_of_other_regions_is_told_from_one_that_does_not() {
     let lower = regions(&json!([{"kind": "ignore", "vertices": rectangle([0.0, 0.0, 1.0, 0.5])}]));
     first.set(Some(Regions::default()), Some("a")).unwrap();
     first.set(Some(lower), Some("a")).unwrap();
-    // Changed twice: what it knew was before the first. Another model was not in use then.
+    // The regions were changed twice: the model was trained on those before the first change. Another model was not in
+    // use then.
     let again = sight(folder.path());
     assert!(again.is_strange_to("a", None) && !again.is_strange_to("b", None));
     assert!(!again.is_strange_to("a", Some(again.applied().digest())), "what it has learned with is known");
@@ -338,7 +339,7 @@ fn names_are_no_matter_of_what_is_seen() {
     assert_eq!(regions(&json!([])).of(Kind::Ignore).count(), 0);
 }
 
-/// `cargo test -p nae-serve --lib -- --ignored --nocapture how_long`
+/// Run by `cargo test -p nae-serve --lib -- --ignored --nocapture how_long`.
 #[test]
 #[ignore = "prints times"]
 fn how_long_it_takes() {

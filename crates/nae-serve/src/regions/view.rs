@@ -1,5 +1,5 @@
-//! What a model sees of frames of one size: the bounding box of what is included, and in it the pixels that are in no ignored
-//! region, as ranges of columns, row by row. What is in the box and not seen has one grey.
+//! The part of frames of one size that a model sees: the bounding box of the included regions, and in it the pixels
+//! outside ignored regions, as ranges of columns, row by row. Hidden pixels in the box have one grey value.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use nae_infer::{Detector, ScoreError, Scored, Shape};
 use super::list::{Kind, Regions};
 use super::polygon::{Polygon, first_pixel};
 
-/// What takes the place of pixels that are not seen: the grey in the middle, a value that images of 8 and of 16 bits have, so that
-/// frames that are kept to train on are read again with the same.
+/// The value of hidden pixels: the middle grey, which images of 8 and of 16 bits can represent, so that frames stored
+/// for training are read again with the same value.
 const FILL: f32 = 128.0 / 255.0;
 
-/// The regions leave nothing of a frame.
+/// The regions leave no pixel of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the regions leave no pixel of a frame of {width}×{height}: make those that are included larger, or those that are ignored \
@@ -25,23 +25,23 @@ pub(crate) struct NothingSeen {
     height: usize,
 }
 
-/// What is seen of frames of one size: one pixel at least.
+/// The visible part of frames of one size: at least one pixel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Columns and rows of the frames.
+    /// The number of columns and rows of the frames.
     frame: (usize, usize),
-    /// The box.
+    /// The columns of the box; the next field: its rows.
     columns: Range<usize>,
     rows: Range<usize>,
-    /// Of each row of the box the columns that are seen, counted from its left; in order, and apart.
+    /// For each row of the box, the visible columns, counted from its left; in order and disjoint.
     seen: Vec<Vec<Range<usize>>>,
 }
 
 impl View {
-    /// What regions leave of frames of this size.
+    /// Computes the effect of regions on frames of this size.
     ///
     /// # Errors
-    /// [`NothingSeen`].
+    /// [`NothingSeen`] if they leave no pixel.
     pub(super) fn new(regions: &Regions, frame: (usize, usize)) -> Result<Self, NothingSeen> {
         let (width, height) = frame;
         let nothing = NothingSeen { width, height };
@@ -71,12 +71,12 @@ impl View {
         Ok(Self { frame, columns, rows, seen })
     }
 
-    /// Columns and rows of the frames.
+    /// The number of columns and rows of the frames.
     pub(crate) fn frame(&self) -> (usize, usize) {
         self.frame
     }
 
-    /// The box of a frame, and grey where it is not seen.
+    /// Cuts the box from a frame, with grey in place of hidden pixels.
     pub(super) fn apply(&self, pixels: &Pixels) -> Pixels {
         let channels = pixels.shape.channels;
         let (width, height) = (self.columns.len(), self.rows.len());
@@ -92,13 +92,13 @@ impl View {
         Pixels { shape: Shape::new(channels, height, width), values }
     }
 
-    /// Whether any pixel of a part of the box is seen.
+    /// Whether any pixel of a part of the box is visible.
     fn sees(&self, rows: Range<usize>, columns: &Range<usize>) -> bool {
         let mut ranges = self.seen.get(rows).unwrap_or_default().iter().flatten();
         ranges.any(|seen| seen.start < columns.end && columns.start < seen.end)
     }
 
-    /// The box in shares of the frame's width and height: left, top, width, height.
+    /// The box in fractions of the frame's width and height: left, top, width, height.
     pub(crate) fn place(&self) -> [f32; 4] {
         let (width, height) = (self.frame.0 as f32, self.frame.1 as f32);
         [
@@ -110,7 +110,7 @@ impl View {
     }
 }
 
-/// The ranges that are true.
+/// The ranges in which the values are true.
 fn ranges(line: &[bool]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -126,12 +126,12 @@ fn ranges(line: &[bool]) -> Vec<Range<usize>> {
 /// A frame as a model sees it.
 pub(crate) struct Seen {
     pub(super) pixels: Pixels,
-    /// What it is of the frame; all where there are no regions.
+    /// The visible part of the frame; `None` without regions.
     pub(super) view: Option<Arc<View>>,
 }
 
 impl Seen {
-    /// All of an image.
+    /// A whole image.
     pub(crate) fn whole(pixels: Pixels) -> Self {
         Self { pixels, view: None }
     }
@@ -140,7 +140,7 @@ impl Seen {
         &self.pixels
     }
 
-    /// Whether it is all of the frame.
+    /// Whether it is the whole frame.
     pub(crate) fn is_whole(&self) -> bool {
         self.view.is_none()
     }
@@ -149,7 +149,7 @@ impl Seen {
         self.view
     }
 
-    /// Scores it. Of a model that looks at tiles, those of which nothing is seen have no part in the score.
+    /// Scores it. For a model of tiles, tiles without a visible pixel are left out of the score.
     ///
     /// # Errors
     /// [`ScoreError`].

@@ -1,4 +1,4 @@
-//! Batches, turns, and models that fail or hang.
+//! Tests of batches, of turns, and of models that fail or hang.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use super::super::regions::Regions;
 use super::waiting::WAITING_BYTES;
 use super::*;
 
-/// Reconstructs zeros, hangs on an image that begins with 2, fails on one that begins with 3, and takes its time for one that
-/// begins with 4, 5 or 7; at one that begins with 6 it waits for the gate.
+/// Reconstructs zeros; hangs on an image that begins with 2, fails on 3, takes some time on 4, 5 or 7, and on 6 waits
+/// for the gate.
 #[derive(Default)]
 struct Moody {
     hanging: Arc<AtomicUsize>,
@@ -65,7 +65,7 @@ fn current(backend: Moody, tiles: Option<Tiles>) -> Arc<Current> {
     Arc::new(Current::from_pointee(model))
 }
 
-/// Lanes of this model, and how long it may take.
+/// Starts lanes with this model and this time limit.
 fn start(lanes: usize, threads: usize, timeout: Duration) -> (Scorer, Vec<Lane>) {
     start_with(&moody(), lanes, threads, timeout)
 }
@@ -83,7 +83,7 @@ fn submit(lane: &Lane, first: f32) -> Receiver<Result<f32, Failure>> {
     receiver
 }
 
-/// Much longer than anything here takes that does not hang.
+/// Much longer than any operation here takes that does not hang.
 const LATER: Duration = Duration::from_secs(20);
 
 #[test]
@@ -97,7 +97,7 @@ fn one_bad_image_does_not_spoil_a_batch() {
     assert!([1, 3].iter().all(|&at| answers[at].as_ref().unwrap_err().is_of_model()));
 }
 
-/// A camera that gives a picture that is too small does not take a model that was just exchanged back.
+/// A camera that gives a picture that is too small does not cause a rollback of a model that was just exchanged.
 #[test]
 fn a_picture_smaller_than_a_tile_is_no_failure_of_the_model() {
     let model = current(Moody::default(), Some(Tiles { stride: 1, top_k: 1 }));
@@ -115,14 +115,14 @@ fn an_image_is_cut_into_the_models_tiles() {
     let model = current(Moody::default(), Some(Tiles { stride: 1, top_k: 1 }));
     let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
     let (sender, receiver) = channel();
-    // White in a corner of nine pixels: a tile with it has a quarter of its pixels wrong.
+    // One white pixel in a corner of nine: in a tile that contains it, a quarter of the pixels is wrong.
     let image = b"P5 3 3 255\n\xFF\0\0\0\0\0\0\0\0".as_slice();
     lanes[0].submit(Input::Image(image.into(), None), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
     let scored = receiver.recv().unwrap().unwrap();
     assert_eq!((scored.energy, scored.error_map_shape), (0.25, Shape::new(1, 3, 3)));
 }
 
-/// Of an image in tiles, and of a whole one, which regions leave a part of.
+/// Tests an image in tiles, and a whole image, of which regions leave a part.
 #[test]
 fn what_regions_hide_has_no_part_in_the_score() {
     let right = r#"[{"kind": "ignore", "vertices": [[0.5, 0], [1, 0], [1, 1], [0.5, 1]]}]"#;
@@ -140,7 +140,7 @@ fn what_regions_hide_has_no_part_in_the_score() {
         receiver.recv().unwrap().unwrap()
     };
     let tiles = Some(Tiles { stride: 2, top_k: 1 });
-    // The fill alone has an energy of a quarter of white's: no tile has it, as that on the right is not scored.
+    // The fill alone has a quarter of the energy of white. No tile has it, since the one on the right is not scored.
     let (scored, is_part) = score(tiles, image(0, 255));
     assert_eq!((scored.energy, is_part), (0.0, true));
     assert_eq!(scored.error_map, [0.0; 8]);
@@ -156,7 +156,7 @@ fn a_backend_that_hangs_loses_its_thread_and_no_more() {
     let (scorer, lanes) = start(1, 1, Duration::from_millis(200));
     let hung = submit(&lanes[0], 2.0);
     let after = submit(&lanes[0], 1.0);
-    // Either it was in the same batch and is lost with it, or it is answered by the next thread.
+    // Either it was in the same batch and is lost with it, or the next thread answers it.
     let _ = after.recv_timeout(LATER);
     let later = submit(&lanes[0], 1.0);
     assert_eq!(later.recv_timeout(LATER), Ok(Ok(0.25)));
@@ -176,7 +176,7 @@ fn what_hangs_again_and_again_is_not_served_for_ever() {
     assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Err(Failure::GivenUp)));
 }
 
-/// As a model may that is stuck now and then, over a year.
+/// As with a model that hangs now and then over a year.
 #[test]
 fn what_hangs_once_in_a_while_is_served_for_ever() {
     let (scorer, lanes) = start(1, 1, Duration::from_millis(100));
@@ -188,7 +188,7 @@ fn what_hangs_once_in_a_while_is_served_for_ever() {
             thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)), "after {hung}");
-        // An answer is told before the batch is done.
+        // The answer is sent before the batch ends.
         while scorer.shared.lock().lanes[0].stuck_of_model > 0 {
             assert!(Instant::now() < end);
             thread::sleep(Duration::from_millis(1));
@@ -196,7 +196,7 @@ fn what_hangs_once_in_a_while_is_served_for_ever() {
     }
 }
 
-/// An image that no model can score says nothing of this one.
+/// An image that no model can score does not count for this one.
 #[test]
 fn what_is_refused_between_hangs_does_not_count() {
     let (scorer, lanes) = start(1, 1, Duration::from_millis(100));
@@ -209,7 +209,7 @@ fn what_is_refused_between_hangs_does_not_count() {
     assert_eq!(lanes[0].stuck(), STUCK_FOR_EACH + 1);
 }
 
-/// Twenty of 50 ms in one call, where the limit of one is 400 ms.
+/// Twenty images of 50 ms in one call, with a limit of 400 ms for one.
 #[test]
 fn each_image_of_a_batch_has_the_time_of_one() {
     for lanes in [1, 2] {
@@ -238,14 +238,14 @@ fn what_waits_is_done_before_the_end() {
     assert_eq!(submit(&lanes[0], 1.0).recv().unwrap(), Err(Failure::Stopping));
 }
 
-/// Also what waits for a batch of its own lane, while other threads find nothing to begin.
+/// Also if a job waits for a batch of its own lane while other threads have nothing to start.
 #[test]
 fn what_waits_in_one_of_several_lanes_is_done_before_the_end() {
     let (scorer, lanes) = start(2, 2, Duration::from_secs(60));
     let answers: Vec<_> = (0..10 * BATCH).map(|_| submit(&lanes[0], 4.0)).collect();
     scorer.stop();
     assert!(answers.iter().all(|a| a.recv_timeout(LATER) == Ok(Ok(4.0))));
-    // Every thread comes to its end.
+    // Every thread ends.
     let end = Instant::now() + LATER;
     while scorer.shared.lock().places.iter().any(|place| place.thread.is_some()) {
         assert!(Instant::now() < end);
@@ -253,7 +253,7 @@ fn what_waits_in_one_of_several_lanes_is_done_before_the_end() {
     }
 }
 
-/// Its own backend each, as of two files.
+/// Each has its own backend, as with two files.
 #[test]
 fn each_lane_is_scored_by_its_own_model() {
     struct Grey(f32);
@@ -286,7 +286,7 @@ fn each_lane_is_scored_by_its_own_model() {
     }
 }
 
-/// Many images of one camera are before the only one of another, which is scored within two batches all the same.
+/// Many images of one camera precede the only one of another, which is still scored within two batches.
 #[test]
 fn lanes_take_turns() {
     let gate = Arc::new(Mutex::new(()));
@@ -299,7 +299,7 @@ fn lanes_take_turns() {
             sender.send((lane, answer.map(|a| a.scored.energy))).unwrap();
         });
     };
-    // All wait before the first is done.
+    // All jobs wait before the first is done.
     let closed = gate.lock().unwrap();
     submit(0, 6.0);
     (1..20 * BATCH).for_each(|_| submit(0, 1.0));
@@ -312,8 +312,8 @@ fn lanes_take_turns() {
     assert!(before <= 2 * BATCH, "{before} of the other lane were before it");
 }
 
-/// Whoever may have images scored does not delay the camera by more than the batch at hand; and what nobody waits for any more is not
-/// scored.
+/// A client with scoring requests delays the camera by at most the current batch; and a request whose client has
+/// disconnected is not scored.
 #[test]
 fn frames_go_before_requests_and_requests_only_where_they_are_waited_for() {
     let gate = Arc::new(Mutex::new(()));
@@ -341,11 +341,15 @@ fn frames_go_before_requests_and_requests_only_where_they_are_waited_for() {
     let order: Vec<usize> = (0..=BATCH).map(|_| scored.recv_timeout(LATER).unwrap()).collect();
     assert_eq!(order[0], usize::MAX);
     assert!(order[1..].iter().copied().eq((0..2 * BATCH).step_by(2)), "{order:?}");
-    // Everything went into one batch.
+    // The last job counts as waiting until its closure has returned, after the receipt of its number.
+    let deadline = Instant::now() + LATER;
+    while lane.waiting() > 0 && Instant::now() < deadline {
+        thread::yield_now();
+    }
     assert_eq!((lane.waiting(), scored.try_recv()), (0, Err(TryRecvError::Empty)));
 }
 
-/// A lane holds so many bytes of requests, or one request of more.
+/// A lane accepts a limited number of bytes of requests, or one larger request.
 #[test]
 fn requests_that_wait_are_bounded_by_their_bytes() {
     let gate = Arc::new(Mutex::new(()));
@@ -382,13 +386,13 @@ fn requests_that_wait_are_bounded_by_their_bytes() {
     }
 }
 
-/// With a thread for each and with one for all, and where two of three hang at once.
+/// With one thread per lane and with one for all, and with two of three lanes hanging at once.
 #[test]
 fn a_lane_that_hangs_does_not_stop_the_others() {
     for (threads, hanging) in [(1, 1), (2, 1), (2, 2), (4, 2)] {
         let hung_calls = Arc::new(AtomicUsize::new(0));
         let model = current(Moody { hanging: Arc::clone(&hung_calls), ..Moody::default() }, None);
-        // None of it is given up in this time.
+        // None of the threads is given up in this time.
         let (_scorer, lanes) = start_with(&model, 3, threads, Duration::from_secs(600));
         let mut hung = Vec::new();
         for _ in 0..3 {
@@ -399,7 +403,7 @@ fn a_lane_that_hangs_does_not_stop_the_others() {
                 assert_eq!(submit(lane, 1.0).recv_timeout(LATER), Ok(Ok(0.25)), "{threads} threads, {hanging} hang");
             }
         }
-        // A lane has but one thread less than there are, and nothing more of it is begun once that takes long.
+        // A lane uses at most one thread less than there are, and no further batch is started while one takes long.
         thread::sleep(4 * LONG);
         let most = hanging * (threads - 1).max(1);
         let calls = hung_calls.load(Ordering::Relaxed);

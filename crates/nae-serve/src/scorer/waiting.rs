@@ -1,21 +1,21 @@
-//! What waits in a lane to be scored: frames of the camera before images of requests, within bounds. Who scores it, and when, is not
-//! here.
+//! The jobs that wait in a lane, within bounds: frames of the camera before images of requests. The scheduling is
+//! elsewhere.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
 
 use super::{Input, Reply};
 
-/// Frames, and images of requests, of a lane that may wait.
+/// The maximum number of waiting frames of a lane, and of waiting images of requests.
 const WAITING: usize = 1024;
-/// Bytes of a lane's requests that may wait, but for a single one.
+/// The maximum number of bytes of a lane's waiting requests; a single request may be larger.
 pub(super) const WAITING_BYTES: usize = 256 << 20;
 
-/// What is to be scored, and who is told.
+/// An input to be scored, and the closure for the result.
 pub(super) struct Job {
     pub(super) input: Input,
     pub(super) reply: Reply,
-    /// Of a request, dropped by its client where it waits no more.
+    /// Set for a request; its client drops the value when it stops waiting.
     pub(super) client: Option<Weak<()>>,
 }
 
@@ -32,12 +32,12 @@ impl Job {
     }
 }
 
-/// The jobs of one lane: its frames in their order, then its requests in theirs.
+/// The jobs of one lane: its frames in order, then its requests in order.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Frames of the camera.
+    /// The frames of the camera.
     frames: VecDeque<Job>,
-    /// Images of requests, and how many bytes they are.
+    /// The images of requests; the next field: their size in bytes.
     requests: VecDeque<Job>,
     request_bytes: usize,
 }
@@ -70,7 +70,8 @@ impl Waiting {
         }
     }
 
-    /// The frames that wait, or where there are none images of requests, up to `most`; those that nobody waits for are dropped.
+    /// Removes the waiting frames, or if there are none, images of requests, up to `most`; requests whose clients have
+    /// disconnected are dropped.
     pub(super) fn batch(&mut self, most: usize) -> Vec<Job> {
         if !self.frames.is_empty() {
             let count = self.frames.len().min(most);
@@ -88,7 +89,7 @@ impl Waiting {
         batch
     }
 
-    /// All that wait.
+    /// Removes all jobs.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Job> {
         self.request_bytes = 0;
         self.frames.drain(..).chain(self.requests.drain(..))

@@ -1,4 +1,5 @@
-//! Addresses of network cameras, and what of them may be shown: neither user nor password, nor what may hold them.
+//! Addresses of network cameras, and the part of them that may be shown: neither the login nor parts that may contain
+//! one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,17 +7,18 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// The longest address taken, in bytes.
+/// The maximum length of an address, in bytes.
 const MAX_LENGTH: usize = 4096;
-/// The shortest password looked for in texts: a shorter one would be found where it is not, and shown by what is missing.
+/// The minimum length of a password that is removed from texts: a shorter one would also match unrelated text, and the
+/// gaps would reveal it.
 const MIN_PASSWORD: usize = 4;
-/// Each of these begins the part of a path in which many cameras have user and password.
+/// The characters that begin the part of a path in which many cameras have the login.
 const QUERY: [char; 4] = ['?', '&', '=', ';'];
 
-/// What is encoded in user and password: everything but the unreserved characters (RFC 3986, 2.3).
+/// The characters that are encoded in user and password: all but the unreserved ones (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How a camera is spoken to.
+/// The protocol of a camera.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -37,7 +39,7 @@ impl Scheme {
         }
     }
 
-    /// The port where the address has none.
+    /// The default port.
     const fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -47,19 +49,19 @@ impl Scheme {
         }
     }
 
-    /// The scheme that an address begins with.
+    /// The scheme of an address.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let (name, _) = text.split_once("://")?;
         Self::ALL.into_iter().find(|scheme| scheme.name() == name)
     }
 }
 
-/// User and password, with a colon between.
+/// The user and the password, separated by a colon.
 #[derive(Clone, PartialEq)]
 enum Login {
-    /// As in the address.
+    /// As written in the address, with percent-encoding.
     Address(String),
-    /// As it is, with nothing encoded.
+    /// Not encoded.
     Plain(String),
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct CameraAddress {
     pub(crate) scheme: Scheme,
     pub(super) host: String,
     pub(super) port: u16,
-    /// From the slash on.
+    /// The part from the slash on.
     pub(super) path: String,
     login: Option<Login>,
 }
@@ -77,7 +79,7 @@ pub(crate) struct CameraAddress {
 impl FromStr for CameraAddress {
     type Err = String;
 
-    /// The error does not repeat the address: a password may be in it.
+    /// The error does not repeat the address, since it may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
         let name = Scheme::of(text).map_or("http", Scheme::name);
         let expected = || format!("{name}://[USER:PASSWORD@]HOST[:PORT]/PATH");
@@ -103,17 +105,17 @@ impl FromStr for CameraAddress {
 }
 
 impl CameraAddress {
-    /// With this user and password, `USER:PASSWORD`.
+    /// The same address with this login, `USER:PASSWORD`.
     pub(crate) fn with_login(self, login: String) -> Self {
         Self { login: Some(Login::Plain(login)), ..self }
     }
 
-    /// Whether user and password are part of the address.
+    /// Whether the address contains a login.
     pub(crate) fn has_login(&self) -> bool {
         self.login.is_some()
     }
 
-    /// User and password with a colon between, nothing encoded.
+    /// The login, separated by a colon and not encoded.
     pub(super) fn login(&self) -> Option<Cow<'_, str>> {
         Some(match self.login.as_ref()? {
             Login::Address(login) => percent_decode_str(login).decode_utf8_lossy(),
@@ -121,7 +123,7 @@ impl CameraAddress {
         })
     }
 
-    /// The whole address, with user and password.
+    /// The whole address, with the login.
     pub(super) fn secret(&self) -> String {
         let login = match &self.login {
             None => String::new(),
@@ -134,7 +136,7 @@ impl CameraAddress {
         format!("{}://{login}{}{}", self.scheme.name(), self.place(), self.path)
     }
 
-    /// Host and port, as they stand in the header `Host`: without the port that the scheme has anyway.
+    /// Host and port for the header `Host`: without the scheme's default port.
     pub(super) fn host_field(&self) -> String {
         let place = self.place();
         match place.strip_suffix(&format!(":{}", self.scheme.port())) {
@@ -143,7 +145,7 @@ impl CameraAddress {
         }
     }
 
-    /// Host and port, as they stand in an address.
+    /// Host and port as in an address.
     fn place(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -151,7 +153,7 @@ impl CameraAddress {
         }
     }
 
-    /// `text` of a program that was given the address, without user and password.
+    /// Removes the login from the output of a program that was given the address.
     pub(super) fn hide_in(&self, text: &str) -> String {
         let secret = self.secret();
         let mut text = text.replace(&secret, &self.to_string());
@@ -168,7 +170,7 @@ impl CameraAddress {
 }
 
 impl fmt::Display for CameraAddress {
-    /// For logs, errors and the page.
+    /// The form for logs, errors and the page.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme.name(), self.place(), without_query(&self.path))
     }
@@ -180,7 +182,7 @@ impl fmt::Debug for CameraAddress {
     }
 }
 
-/// A text without what stands before an `@` in the addresses in it, be they right or wrong.
+/// Removes the text before an `@` in all addresses in a text, valid or not.
 pub(crate) fn without_login(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -199,18 +201,19 @@ pub(crate) fn without_login(text: &str) -> String {
     shown + rest
 }
 
-/// An address without what stands before its last `@`, be it right or wrong: the scheme may be missing or mistyped, and a space in the
-/// password; and without what some cameras have the password in, from its query on. What is a scheme stays.
+/// Removes the text before the last `@` of an address, valid or not, since the scheme may be missing or mistyped and
+/// the password may contain a space; also removes the query, in which some cameras have the password. A valid scheme
+/// stays.
 pub(crate) fn address_without_login(text: &str) -> String {
     let Some((before, place)) = text.rsplit_once('@') else { return without_query(text) };
-    // An `@` after a question mark may be within a password, too.
+    // An `@` after a question mark may also be part of a password.
     let place = if before.contains('?') { String::new() } else { format!("@{}", without_query(place)) };
     let scheme = before.split_once("://").filter(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
     let scheme = scheme.map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
     format!("{scheme}…{place}")
 }
 
-/// A path up to where many cameras have user and password.
+/// A path up to the part in which many cameras have the login.
 fn without_query(text: &str) -> String {
     text.find(QUERY).map_or_else(|| text.to_owned(), |at| format!("{}…", &text[..at]))
 }

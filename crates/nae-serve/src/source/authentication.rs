@@ -1,5 +1,5 @@
-//! User and password for a camera, in the way in which it asks for them: by digest (RFC 7616, with SHA-256 or MD5; without `qop`
-//! as in RFC 2069, which old cameras speak), which does not tell the password, or else as they are (basic, RFC 7617).
+//! Authentication at a camera by the scheme that it requests: digest (RFC 7616, with SHA-256 or MD5; without `qop` as
+//! in RFC 2069, for old cameras), which does not reveal the password, or else basic (RFC 7617), which does.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,15 +9,15 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::super::quoted::{between, unquoted};
 
-/// What to send as `Authorization` for a `GET` of `uri`, by the fields `WWW-Authenticate` of the answer before. `login` is user and
-/// password with a colon between.
+/// The value of `Authorization` for a `GET` of `uri`, from the fields `WWW-Authenticate` of the previous answer.
+/// `login` is user and password, separated by a colon.
 ///
 /// # Errors
-/// What the camera asks for that is not known; nothing of the login.
+/// A requested scheme that is not supported; the error contains nothing of the login.
 pub(super) fn authorization(asked: &[String], login: &str, uri: &str) -> Result<String, String> {
     let challenges: Vec<Challenge> = asked.iter().flat_map(|field| challenges(field)).collect();
     let offers = challenges.iter().filter_map(Offer::of);
-    // The better one, where there are two.
+    // The better algorithm, if there are several.
     if let Some(offer) = offers.max_by_key(|offer| offer.algorithm) {
         if login.chars().any(char::is_control) {
             return Err("user and password have characters that cannot be sent, such as a line's end".into());
@@ -26,7 +26,7 @@ pub(super) fn authorization(asked: &[String], login: &str, uri: &str) -> Result<
         SystemRandom::new().fill(&mut bytes).map_err(|_| "the system has no random numbers".to_owned())?;
         return Ok(offer.authorization(login, uri, &STANDARD.encode(bytes)));
     }
-    // Cameras that do not say take basic authentication.
+    // Cameras that name no scheme take basic authentication.
     if challenges.is_empty() || challenges.iter().any(|challenge| challenge.is("basic")) {
         return Ok(format!("Basic {}", STANDARD.encode(login.as_bytes())));
     }
@@ -38,7 +38,7 @@ pub(super) fn authorization(asked: &[String], login: &str, uri: &str) -> Result<
     Err(format!("expected basic or digest authentication (SHA-256 or MD5, qop=auth), found {found}"))
 }
 
-/// One way that is offered.
+/// One offered scheme.
 struct Challenge<'a> {
     scheme: &'a str,
     fields: Vec<(&'a str, &'a str)>,
@@ -54,7 +54,7 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// Those in one field: a scheme begins each, and its fields follow, all with commas between.
+/// The challenges in one field: each begins with a scheme, followed by its parameters, all separated by commas.
 fn challenges(field: &str) -> Vec<Challenge<'_>> {
     let mut challenges: Vec<Challenge<'_>> = Vec::new();
     for item in between(field, ',').into_iter().map(str::trim).filter(|item| !item.is_empty()) {
@@ -75,7 +75,7 @@ fn challenges(field: &str) -> Vec<Challenge<'_>> {
     challenges
 }
 
-/// In the order of their worth.
+/// In increasing order of strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Algorithm {
     Md5,
@@ -92,15 +92,15 @@ impl Algorithm {
     }
 }
 
-/// Digest authentication that can be answered.
+/// A digest challenge that can be answered.
 struct Offer<'a> {
     algorithm: Algorithm,
-    /// As the camera calls it, which it does not have to.
+    /// The camera's name of the algorithm, which is optional.
     algorithm_name: Option<&'a str>,
     realm: &'a str,
     nonce: &'a str,
     opaque: Option<&'a str>,
-    /// Whether the answer has a number and a text of its own (`qop=auth`).
+    /// Whether the answer contains a count and a client nonce (`qop=auth`).
     is_counted: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Offer<'a> {
         challenge.is("digest").then_some(Self { algorithm, algorithm_name, realm, nonce, opaque, is_counted })
     }
 
-    /// The answer to it; `own` is drawn for this.
+    /// The answer to the challenge; `own` is the client nonce.
     fn authorization(&self, login: &str, uri: &str, own: &str) -> String {
         let Self { algorithm, algorithm_name, realm, nonce, opaque, is_counted } = self;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -149,7 +149,7 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// For between quotes.
+/// Escapes a text for a quoted string.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -167,7 +167,7 @@ mod tests {
         Offer::of(&challenges[0]).unwrap().authorization(login, uri, OWN)
     }
 
-    /// Section 3.9.1.
+    /// The examples of section 3.9.1.
     #[test]
     fn the_examples_of_rfc_7616() {
         for (algorithm, response) in [
@@ -226,11 +226,11 @@ mod tests {
         ] {
             match of(asked) {
                 Err(error) => assert!(error.contains(found) && !error.contains("secret"), "{asked:?}: {error}"),
-                // Nothing that is asked for.
+                // No known scheme is requested.
                 Ok(answer) => assert!(asked[0].starts_with(',') && answer.starts_with("Basic "), "{asked:?}: {answer}"),
             }
         }
-        // Drawn anew for each.
+        // Each answer has a new random nonce.
         let counted = &["Digest realm=r, nonce=1, qop=auth"];
         assert_ne!(of(counted), of(counted));
     }

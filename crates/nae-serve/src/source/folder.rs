@@ -1,7 +1,7 @@
-//! A folder that is watched: the images in it by name, then those that come. A file is taken when it is
-//! closed after writing, or moved here, so that half of one is never read; hidden files are left out, so
-//! that a writer may use a name with a dot and rename. Where the system has lost events, what is newer than all that was
-//! read is listed.
+//! Watches a folder: takes its images by name, then new ones as they arrive. A file is taken when it is closed after
+//! writing, or moved into the folder, so that incomplete files are never read; hidden files are ignored, so that a
+//! writer may use a name with a dot and rename it. If the system has lost events, all files newer than those already
+//! read are listed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -19,10 +19,10 @@ use super::{Lost, MAX_FRAME, Source};
 pub(super) struct Folder {
     path: PathBuf,
     waiting: VecDeque<PathBuf>,
-    /// Files that were listed, and of which age they were read: what came between watching and listing is listed, and its
-    /// event may come when it has been read.
+    /// The listed files, with the modification time at which each was read: a file that arrives between watching and
+    /// listing is listed, and its event may come after it was read.
     listed: HashMap<PathBuf, Option<SystemTime>>,
-    /// The newest file that was read is of this time.
+    /// The modification time of the newest file that was read.
     newest: Option<SystemTime>,
     events: Receiver<notify::Result<Event>>,
     // Watches until it is dropped.
@@ -34,7 +34,7 @@ impl Folder {
         let failed = |error: &dyn std::fmt::Display| Lost::Failed(format!("{}: {error}", path.display()));
         let (sender, events) = channel();
         let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
-        // Before the listing, so that nothing falls between.
+        // Starts before the listing, so that no file is missed in between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
         let waiting = images_in(path).map_err(|e| failed(&e))?;
         let listed = waiting.iter().map(|path| (path.clone(), None)).collect();
@@ -63,7 +63,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes what came while events were lost: more than the system keeps, 16,384 by default, or a watch that failed.
+    /// Takes the files that arrived while events were lost: more than the system keeps, 16,384 by default, or because
+    /// the watch failed.
     fn list_again(&mut self) -> Result<(), Lost> {
         let waiting: HashSet<&PathBuf> = self.waiting.iter().collect();
         let mut found = images_in(&self.path).map_err(|e| self.gone(e))?;
@@ -83,7 +84,7 @@ impl Folder {
         Lost::Failed(format!("{}: the folder is gone: {reason}", self.path.display()))
     }
 
-    /// Whether it was listed, and read as it is now.
+    /// Whether the file was listed, and read in its current state.
     fn was_read(&self, path: &Path) -> bool {
         self.listed.get(path).is_some_and(|read| read.is_some() && *read == modified(path))
     }
@@ -95,7 +96,7 @@ impl Source for Folder {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(event) => self.take(event)?,
                 Err(RecvTimeoutError::Timeout) => match std::fs::metadata(&self.path) {
-                    // No event is as late as that.
+                    // No event comes this late.
                     Ok(metadata) if metadata.is_dir() => self.listed.clear(),
                     Ok(_) => return Err(self.gone("it is no folder any more")),
                     Err(error) => return Err(self.gone(error)),
@@ -107,14 +108,14 @@ impl Source for Folder {
             self.take(event)?;
         }
         let Some(path) = self.waiting.pop_front() else { return Ok(None) };
-        // Before it is read: written to meanwhile, it is read again.
+        // The time is taken before reading: a file that is written meanwhile is read again.
         let of = modified(&path);
-        // A file dated in the future must not make those that come after it look old.
+        // A file with a time in the future must not make later files look old.
         self.newest = self.newest.max(of.map(|time| time.min(SystemTime::now())));
         if let Some(read) = self.listed.get_mut(&path) {
             *read = of;
         }
-        // A file that went away or cannot be read is not worth a lost folder.
+        // A file that was removed or cannot be read does not mean that the folder is lost.
         match nae_onnx::file::read(&path, MAX_FRAME as u64) {
             Ok(bytes) => Ok(Some((bytes.into(), path.file_name().map(|n| n.to_string_lossy().into_owned())))),
             Err(error) => {
@@ -125,7 +126,7 @@ impl Source for Folder {
     }
 }
 
-/// By name.
+/// The images in the folder, by name.
 fn images_in(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     let paths = std::fs::read_dir(path)?.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
     let mut images: Vec<PathBuf> = paths.into_iter().filter(|path| is_image(path)).collect();
@@ -151,7 +152,7 @@ mod tests {
 
     fn names(folder: &mut Folder, count: usize) -> Vec<String> {
         let mut found = Vec::new();
-        // Waits for as long as it takes; the test's own time limit ends it otherwise.
+        // Waits without a limit; the test's own time limit ends it otherwise.
         while found.len() < count {
             found.extend(folder.next().unwrap().and_then(|(_, name)| name));
         }
@@ -187,7 +188,7 @@ mod tests {
         let path = place.path().join("frames");
         std::fs::create_dir(&path).unwrap();
         let mut folder = Folder::open(&path).unwrap();
-        // The system tells of what happens in it, not of what happens to its name.
+        // The system reports events in the folder, but not a change of its own name.
         std::fs::rename(&path, place.path().join("elsewhere")).unwrap();
         std::fs::write(&path, "x").unwrap();
         let lost = loop {

@@ -1,5 +1,5 @@
-//! Cuts a stream of bytes into JPEG images, by their markers (ITU T.81, annex B), and gives those of cameras
-//! the Huffman tables that Motion JPEG leaves out. Nothing is decoded.
+//! Divides a stream of bytes into JPEG images, by their markers (ITU T.81, annex B), and adds the Huffman
+//! tables that Motion JPEG omits. Nothing is decoded.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -8,11 +8,11 @@ const EOI: u8 = 0xD9;
 const SOS: u8 = 0xDA;
 const DHT: u8 = 0xC4;
 
-/// Reads from the next start of an image to its end; what lies before it is skipped, and an image that
-/// breaks off is left out, with up to 64 KiB of what follows it. `None` at the end of the stream.
+/// Reads from the next start of an image to its end; bytes before it are skipped, and an incomplete image is
+/// dropped, with up to 64 KiB of what follows it. `None` at the end of the stream.
 ///
 /// # Errors
-/// The stream's; an image of more than `limit` bytes is [`ErrorKind::InvalidData`].
+/// The error of the stream; [`ErrorKind::InvalidData`] if an image has more than `limit` bytes.
 pub(super) fn read(input: &mut impl BufRead, limit: usize) -> io::Result<Option<Vec<u8>>> {
     loop {
         if !skip_to_start(input)? {
@@ -21,7 +21,7 @@ pub(super) fn read(input: &mut impl BufRead, limit: usize) -> io::Result<Option<
         let mut image = vec![0xFF, SOI];
         match segments(input, &mut image, limit) {
             Ok(true) => return Ok(Some(image)),
-            // Another image began, or the markers make no sense: look for the next start.
+            // Another image began, or the markers are invalid: look for the next start.
             Ok(false) => {}
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(error),
@@ -71,7 +71,8 @@ const TABLES: [u8; 420] = [
     0xF9, 0xFA,
 ];
 
-/// The image with Huffman tables: the standard's, if it has none. What is no JPEG is left as it is.
+/// The image with Huffman tables: those of the standard, if it has none. Bytes that are not a JPEG are
+/// returned unchanged.
 pub(super) fn with_tables(image: Vec<u8>) -> Vec<u8> {
     let mut at = 2;
     loop {
@@ -86,7 +87,7 @@ pub(super) fn with_tables(image: Vec<u8>) -> Vec<u8> {
     [&image[..at], &TABLES, &image[at..]].concat()
 }
 
-/// Reads past the next SOI marker.
+/// Reads past the next SOI marker; false at the end of the stream.
 fn skip_to_start(input: &mut impl BufRead) -> io::Result<bool> {
     let mut last = 0;
     loop {
@@ -108,7 +109,7 @@ fn byte(input: &mut impl BufRead) -> io::Result<u8> {
     next_byte(input)?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-/// Segments after SOI, through EOI; false where they are not a JPEG's.
+/// Reads the segments after SOI through EOI; false if they are not those of a JPEG.
 fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
     let mut marker = None;
     loop {
@@ -128,7 +129,7 @@ fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::
                 image.extend([0xFF, EOI]);
                 return if image.len() > limit { Err(too_long(limit)) } else { Ok(true) };
             }
-            // Markers without a segment: TEM, restarts.
+            // Markers without a segment: TEM and restarts.
             0x01 | 0xD0..=0xD7 => image.extend([0xFF, code]),
             0x00 | SOI => return Ok(false),
             _ => {
@@ -150,10 +151,10 @@ fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::
     }
 }
 
-/// Entropy-coded data, up to the marker that ends it, which is given back.
+/// Reads entropy-coded data up to the marker that ends it, and returns the marker.
 fn scan(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::Result<u8> {
     while image.len() <= limit {
-        // A stream may have no marker at all, and no end.
+        // A stream may have neither a marker nor an end.
         let room = (limit + 1 - image.len()) as u64;
         let read = input.take(room).read_until(0xFF, image)? as u64;
         if image.last() != Some(&0xFF) {
@@ -163,7 +164,7 @@ fn scan(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::Resu
             return Err(ErrorKind::UnexpectedEof.into());
         }
         match byte(input)? {
-            // A stuffed zero, a restart: still data.
+            // A stuffed zero or a restart: the data continue.
             code @ (0x00 | 0xD0..=0xD7) => image.push(code),
             code => {
                 image.pop();
@@ -199,7 +200,7 @@ mod tests {
         std::iter::from_fn(|| read(&mut input, limit).transpose()).collect()
     }
 
-    /// To the byte, where an image's last marker crosses the limit, too.
+    /// The limit is exact to the byte, even if an image's last marker crosses it.
     #[test]
     fn an_image_is_no_longer_than_the_limit() {
         let image = [&[0xFF, SOI, 0xFF, SOS, 0, 2][..], &[7; 20], &[0xFF, EOI]].concat();
@@ -234,7 +235,8 @@ mod tests {
 
     #[test]
     fn after_an_image_that_breaks_off_others_are_found() {
-        // Cut within the head of a segment, what follows is taken for its length: 64 KiB at most are lost.
+        // If an image is cut within the head of a segment, the following bytes are taken as its length: at
+        // most 64 KiB are lost.
         let others: Vec<Vec<u8>> = (0..=u8::MAX).map(image).collect();
         let rest = others.concat();
         assert!(rest.len() > (1 << 16) + others[0].len());

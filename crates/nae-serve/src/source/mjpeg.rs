@@ -1,9 +1,9 @@
-//! Motion JPEG over plain HTTP, as IP cameras send it: one response without end, of type
-//! `multipart/x-mixed-replace` (`multipart` cuts it), each part a JPEG image. User and password are sent where the camera
-//! asks for them, as it asks (`authentication`). No TLS: what is at `https://` is taken by `stream`.
+//! Motion JPEG over plain HTTP, as IP cameras send it: one endless response of the type `multipart/x-mixed-replace`
+//! (divided by `multipart`), each part a JPEG image. The login is sent if the camera requests it, by the scheme that it
+//! requests (`authentication`). There is no TLS: `stream` takes `https://` addresses.
 //!
-//! Written on a socket and not on an HTTP client, because a camera that hangs must be noticed: no client
-//! at hand has a limit for a single read.
+//! It uses a socket and not an HTTP client, because a camera that hangs must be noticed: no available client has a
+//! limit for a single read.
 
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -18,11 +18,11 @@ use super::{Lost, MAX_FRAME, Source, jpeg};
 
 pub(super) struct Mjpeg<R = TcpStream> {
     parts: Parts<Until<R>>,
-    /// How long the camera may give no frame.
+    /// How long the camera may send no frame.
     silence: Duration,
 }
 
-/// A connection that is read until a time: a camera that sends anything but frames is never silent for a single read.
+/// A connection with a deadline: a camera that sends something other than frames is never silent for a single read.
 struct Until<R> {
     stream: R,
     end: Instant,
@@ -59,16 +59,16 @@ fn connect(address: &CameraAddress, silence: Duration) -> io::Result<TcpStream> 
     Err(last)
 }
 
-/// What a camera answers to a request for its stream.
+/// A camera's answer to a request for its stream.
 enum Answer<R> {
     Frames(Mjpeg<R>),
-    /// It wants to know who asks: its fields `WWW-Authenticate`, and what it said.
+    /// It requests authentication: the fields `WWW-Authenticate`, and the status line.
     Unauthorized(Vec<String>, String),
 }
 
 impl<R: Read + Write> Mjpeg<R> {
-    /// Asks for the stream, with a connection for each request: with user and password where the camera asks who that is, and not
-    /// before, since they would be sent as they are then.
+    /// Requests the stream, with a connection for each request. The login is sent only after the camera requests it,
+    /// since without a request it would have to be sent in the clear.
     fn start(
         mut connect: impl FnMut() -> io::Result<R>,
         address: &CameraAddress,
@@ -93,7 +93,7 @@ impl<R: Read + Write> Mjpeg<R> {
         authorization: Option<&str>,
         silence: Duration,
     ) -> io::Result<Answer<R>> {
-        // HTTP/1.0, because its answers come without chunks.
+        // HTTP/1.0, because its answers are not chunked.
         let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host_field());
         if let Some(authorization) = authorization {
             request.push_str(&format!("Authorization: {authorization}\r\n"));
@@ -112,7 +112,7 @@ impl<R: Read + Write> Mjpeg<R> {
 
 impl<R: Read> Source for Mjpeg<R> {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
-        // From now and not from the last frame on: it is no camera's fault if the service itself was stopped meanwhile.
+        // Measured from now and not from the last frame: a pause of the service itself is not the camera's fault.
         self.parts.reader().end = Instant::now() + self.silence;
         match self.parts.next() {
             Ok(image) => Ok(Some((jpeg::with_tables(image).into(), None))),
@@ -135,7 +135,7 @@ mod tests {
     use super::super::multipart::MAX_HEADERS;
     use super::*;
 
-    /// What a camera answers, and what it was asked.
+    /// A camera's answer, and the request that it received.
     struct Camera {
         answer: Cursor<Vec<u8>>,
         asked: Vec<u8>,
@@ -143,7 +143,7 @@ mod tests {
 
     impl Read for Camera {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            // A few bytes at a time, so that every boundary is cut somewhere.
+            // A few bytes at a time, so that every boundary is divided somewhere.
             let some = buffer.len().min(5);
             self.answer.read(&mut buffer[..some])
         }
@@ -163,7 +163,7 @@ mod tests {
         start_with("http://me:pass@camera:81/video?x=1", &[answer])
     }
 
-    /// With an answer for each connection.
+    /// Starts with one answer for each connection.
     fn start_with(address: &str, answers: &[&str]) -> io::Result<Mjpeg<Camera>> {
         let mut answers = answers.iter();
         let connect = || {
@@ -180,7 +180,7 @@ mod tests {
             let camera = start_with("http://me:secret@camera/video?x=1", answers).unwrap();
             String::from_utf8(camera.parts.into_inner().stream.asked).unwrap()
         };
-        // Nothing is told that is not asked for.
+        // Nothing is sent that was not requested.
         assert!(!asked(&[HEAD]).contains("Authorization"));
         let basic = asked(&[&refusal("WWW-Authenticate: Basic realm=\"camera\""), HEAD]);
         assert!(basic.contains("\r\nAuthorization: Basic bWU6c2VjcmV0\r\n"), "{basic}");
@@ -218,7 +218,7 @@ mod tests {
         assert!(asked.starts_with("GET /video?x=1 HTTP/1.0\r\nHost: camera:81\r\n"), "{asked}");
     }
 
-    /// Sends what it was given, and then lines that are no frame, for a time.
+    /// Sends the given head, and then lines that are not frames, for a time.
     struct Chatty {
         head: Cursor<&'static [u8]>,
         lines: usize,
@@ -260,7 +260,7 @@ mod tests {
         let begin = Instant::now();
         assert_eq!(camera.next(), Err(Lost::Failed("the camera gave no frame for 1s".into())));
         assert!(begin.elapsed() >= silence);
-        // Neither when it is asked for the stream.
+        // The limit also holds for the request of the stream.
         let error = start("HTTP/1.0 200 OK\r\n").map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }

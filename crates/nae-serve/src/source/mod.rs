@@ -1,6 +1,6 @@
-//! Where frames come from. A [`Source`] hands out frames, encoded as they arrive; a thread runs it,
-//! opens it again with growing pauses when it is lost, and drops the oldest waiting frame of a camera where
-//! scoring cannot follow; files wait. What is in a frame is looked at elsewhere.
+//! Sources of frames. A [`Source`] returns frames, encoded as they arrive. A thread runs it, reopens it with growing
+//! pauses when it is lost, and drops the oldest waiting frame of a camera if scoring is too slow; files wait instead.
+//! Frames are decoded elsewhere.
 
 mod address;
 mod authentication;
@@ -26,21 +26,21 @@ pub(crate) use self::address::{CameraAddress, address_without_login, without_log
 use super::queue::Queue;
 use address::Scheme;
 
-/// The largest frame taken, in bytes.
+/// The maximum size of a frame, in bytes.
 pub(crate) const MAX_FRAME: usize = 32 << 20;
-/// The first pause before a lost source is opened again, and the longest.
+/// The first and the longest pause before a lost source is opened again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Which source.
+/// The kind and address of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SourceAddress {
-    /// Only what is sent to `/score`.
+    /// None: only images sent to `/score`.
     None,
-    /// Images in a folder: those that are there, then those that come.
+    /// Images in a folder: those present, then new ones.
     Folder(PathBuf),
     /// Motion JPEG over HTTP.
     Mjpeg(CameraAddress),
-    /// What `ffmpeg` takes: RTSP, with and without TLS, and HTTPS.
+    /// Streams that `ffmpeg` takes: RTSP, with or without TLS, and HTTPS.
     Stream(CameraAddress),
     /// A camera of this machine.
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -58,7 +58,7 @@ impl FromStr for SourceAddress {
             "-" => Ok(Self::Stdin),
             #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
             _ if text.starts_with("/dev/") => Ok(Self::Camera(text.into())),
-            // linuxvideo does not compile there.
+            // linuxvideo does not compile on other targets.
             #[cfg(all(target_os = "linux", not(target_pointer_width = "64")))]
             _ if text.starts_with("/dev/") => Err(format!(
                 "{text}: cameras of this machine are read by 64-bit programs only; have another program send it by rtsp:// or \
@@ -89,7 +89,7 @@ impl fmt::Display for SourceAddress {
 }
 
 impl SourceAddress {
-    /// The address, if it is a camera's of the network.
+    /// The address, if the source is a network camera.
     pub(crate) fn camera(&self) -> Option<&CameraAddress> {
         match self {
             Self::Mjpeg(camera) | Self::Stream(camera) => Some(camera),
@@ -97,7 +97,7 @@ impl SourceAddress {
         }
     }
 
-    /// With this user and password, `USER:PASSWORD`; `None` if there is nobody to tell them.
+    /// The same source with this login, `USER:PASSWORD`; `None` if the source cannot take one.
     pub(crate) fn with_login(self, login: String) -> Option<Self> {
         match self {
             Self::Mjpeg(camera) => Some(Self::Mjpeg(camera.with_login(login))),
@@ -107,17 +107,17 @@ impl SourceAddress {
     }
 }
 
-/// Which source, and how it is taken.
+/// The settings of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SourceSettings {
     pub(crate) address: SourceAddress,
-    /// The shortest time between two frames.
+    /// The minimum time between two frames.
     pub(crate) interval: Duration,
-    /// How long a camera may give no frame before it is lost.
+    /// How long a camera may send no frame before it counts as lost.
     pub(crate) silence: Duration,
-    /// Width and height, in pixels, that a stream's frames are made smaller to.
+    /// The maximum width and height of a stream's frames, in pixels; larger ones are scaled down.
     pub(crate) largest: (u32, u32),
-    /// What `ffmpeg` is told beside, such as to decode in hardware.
+    /// Additional arguments of `ffmpeg`, for example for decoding in hardware.
     pub(crate) ffmpeg_arguments: Vec<String>,
 }
 
@@ -133,59 +133,58 @@ impl Default for SourceSettings {
     }
 }
 
-/// An image as it came, and when.
+/// An encoded image, and the time at which it was taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// The file it is from, for people.
+    /// The name of its file, for display.
     pub(crate) name: Option<String>,
     pub(crate) taken: Instant,
 }
 
-/// Why there are no frames any more.
+/// The reason why there are no more frames.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Lost {
-    /// There will be none, as was to be expected: standard input has ended.
+    /// The source has ended as expected: the end of standard input.
     Ended,
-    /// Something went wrong that may pass.
+    /// A failure that may be temporary.
     Failed(String),
 }
 
-/// Something that hands out frames, one call each.
+/// A source that returns one frame per call.
 pub(crate) trait Source {
-    /// Waits, for a second or so, until it is open; says whether it is.
+    /// Waits about a second for the source to open. Returns whether it is open.
     ///
     /// # Errors
-    /// [`Lost`]; the source is opened again.
+    /// [`Lost`]; the source is then opened again.
     fn is_open(&mut self) -> Result<bool, Lost> {
         Ok(true)
     }
 
-    /// Waits for the next frame, for a second or so; `None` if none has come. A frame from a file has its
-    /// name.
+    /// Waits about a second for the next frame; `None` if none has arrived. A frame from a file has the file's name.
     ///
     /// # Errors
-    /// [`Lost`]; the source is opened again.
+    /// [`Lost`]; the source is then opened again.
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost>;
 }
 
-/// How a source is.
+/// The state of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SourceState {
-    /// There is none.
+    /// There is no source.
     None,
-    /// Being opened for the first time.
+    /// It is being opened for the first time.
     Opening,
-    /// Open.
+    /// It is open.
     Connected,
-    /// Lost, and tried again.
+    /// It was lost, and is being opened again.
     Lost(String),
-    /// Over.
+    /// It has ended.
     Ended,
 }
 
 impl SourceState {
-    /// One word for clients.
+    /// Its name for clients, one word.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -197,18 +196,18 @@ impl SourceState {
     }
 }
 
-/// Who is told of a source's doings.
+/// Receives the events of a source.
 pub(crate) trait SourceObserver: Send + 'static {
-    /// The source is in another state.
+    /// The state of the source has changed.
     fn state(&self, state: SourceState);
-    /// A frame was dropped because scoring could not follow.
+    /// A frame was dropped because scoring was too slow.
     fn dropped(&self);
 }
 
 /// Opens the source.
 ///
 /// # Errors
-/// [`Lost::Failed`] says why not.
+/// [`Lost::Failed`] with the reason.
 fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
     Ok(match &settings.address {
         SourceAddress::None => return Err(Lost::Ended),
@@ -221,11 +220,11 @@ fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
     })
 }
 
-/// Runs the source in a thread of its own, until `frames` is closed. The thread is given back where something is left behind
-/// unless it comes to its end, a child process.
+/// Runs the source in a separate thread until `frames` is closed. Returns the thread if it must end properly, because
+/// it would otherwise leave a child process behind.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system cannot start a thread.
 pub(crate) fn spawn(
     settings: SourceSettings,
     frames: Arc<Queue<Frame>>,
@@ -236,7 +235,8 @@ pub(crate) fn spawn(
         return Ok(None);
     }
     let is_stream = matches!(settings.address, SourceAddress::Stream(_));
-    // A stream's frames are chosen by its own clock, before they are encoded: by ours, some of them would come early.
+    // A stream's frames are selected by its own clock, before they are encoded; by the local clock, some of them would
+    // seem early.
     let interval = if is_stream { Duration::ZERO } else { settings.interval };
     let runner = Runner { interval, frames, observer, pauses: PAUSES };
     let span = tracing::Span::current();
@@ -270,7 +270,7 @@ impl<O: SourceObserver> Runner<O> {
                 self.read(source.as_mut(), || pause = shortest)
             });
             match lost {
-                // The queue is closed: the service stops.
+                // The queue is closed: the service is stopping.
                 Ok(()) => return,
                 Err(Lost::Ended) => return self.observer.state(SourceState::Ended),
                 Err(Lost::Failed(reason)) => self.observer.state(SourceState::Lost(reason)),
@@ -282,13 +282,13 @@ impl<O: SourceObserver> Runner<O> {
         }
     }
 
-    /// Frames into the queue, until the source is lost or the queue closed.
+    /// Puts frames into the queue, until the source is lost or the queue is closed.
     fn read(&self, source: &mut dyn Source, mut alive: impl FnMut()) -> Result<(), Lost> {
         let mut last: Option<Instant> = None;
         while !self.frames.wait_closed(Duration::ZERO) {
             let Some((bytes, name)) = source.next()? else { continue };
             alive();
-            // A camera's frames in between are not wanted; a folder's wait.
+            // A camera's frames within the interval are dropped; a folder's wait.
             if let Some(early) = last.and_then(|last| self.interval.checked_sub(last.elapsed())) {
                 if name.is_none() {
                     continue;
@@ -316,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    /// A camera that gives some frames, then breaks, as often as told; then it ends.
+    /// A camera that gives some frames and then fails, a given number of times; then it ends.
     struct Fake {
         frames: usize,
     }
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A camera that is open at the third look, if it is not unplugged before.
+    /// A camera that is open at the third check, unless it is unplugged before.
     struct Late(usize);
 
     impl Source for Late {

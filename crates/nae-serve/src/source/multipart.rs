@@ -1,9 +1,9 @@
-//! A response of type `multipart/x-mixed-replace` (RFC 2046, section 5.1), as cameras send it: its head, and the stream behind
-//! it cut into parts, each of at most as many bytes as are allowed.
+//! Reads a response of type `multipart/x-mixed-replace` (RFC 2046, section 5.1), as cameras send it: its head, and the
+//! parts of the stream, each with a maximum size.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-/// The most that the headers of a response or a part take, in bytes.
+/// The maximum size of the headers of a response or a part, in bytes.
 pub(super) const MAX_HEADERS: usize = 16 << 10;
 
 /// The parts of a stream.
@@ -11,19 +11,19 @@ pub(super) struct Parts<R> {
     input: BufReader<R>,
     /// `--` and the boundary.
     boundary: Vec<u8>,
-    /// The boundary before the next part has been read already.
+    /// Whether the boundary before the next part has been read already.
     at_part: bool,
-    /// The most that a part has, in bytes.
+    /// The maximum size of a part, in bytes.
     limit: usize,
 }
 
 impl<R: Read> Parts<R> {
-    /// The parts of at most `limit` bytes that come from `input` between lines that begin with `boundary`.
+    /// The parts of at most `limit` bytes in `input`, separated by lines that begin with `boundary`.
     pub(super) fn new(input: BufReader<R>, boundary: Vec<u8>, limit: usize) -> Self {
         Self { input, boundary, at_part: false, limit }
     }
 
-    /// What the parts are read from.
+    /// The underlying reader.
     pub(super) fn reader(&mut self) -> &mut R {
         self.input.get_mut()
     }
@@ -31,8 +31,8 @@ impl<R: Read> Parts<R> {
     /// The next part.
     ///
     /// # Errors
-    /// Those of reading; [`ErrorKind::UnexpectedEof`] where the stream ends, [`ErrorKind::InvalidData`] where it is no stream of
-    /// parts, or a part is too large.
+    /// Those of reading; [`ErrorKind::UnexpectedEof`] if the stream ends, [`ErrorKind::InvalidData`] if it is not a
+    /// stream of parts, or a part is too large.
     pub(super) fn next(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         while !std::mem::take(&mut self.at_part) {
@@ -47,7 +47,7 @@ impl<R: Read> Parts<R> {
                 read if read < length => Err(ErrorKind::UnexpectedEof.into()),
                 _ => Ok(image),
             },
-            // Some cameras do not say: the image ends with the line before the next boundary.
+            // Some cameras give no length: the image ends with the line before the next boundary.
             None => {
                 while !self.at_part {
                     read_line(&mut self.input, &mut line, self.limit - image.len())?;
@@ -74,7 +74,7 @@ pub(super) fn invalid(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, reason)
 }
 
-/// A line with its end, of at most `limit` bytes, in place of what is in `line`.
+/// Replaces `line` with the next line and its end, of at most `limit` bytes.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<()> {
     line.clear();
     input.take(limit as u64 + 1).read_until(b'\n', line)?;
@@ -85,7 +85,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::
     }
 }
 
-/// Lines up to the empty one, which is included.
+/// Reads lines up to and including the empty one.
 pub(super) fn headers(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let (mut head, mut line) = (Vec::new(), Vec::new());
     while !matches!(line.as_slice(), b"\r\n" | b"\n") {
@@ -101,7 +101,7 @@ pub(super) struct Unauthorized {
     pub(super) said: String,
 }
 
-/// `--` and the boundary that the head of a response names.
+/// `--` and the boundary in the head of a response.
 pub(super) fn boundary(head: &[u8]) -> io::Result<Result<Vec<u8>, Unauthorized>> {
     let mut fields = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut fields);
@@ -121,7 +121,7 @@ pub(super) fn boundary(head: &[u8]) -> io::Result<Result<Vec<u8>, Unauthorized>>
     let named = kind.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == "boundary");
     match named {
         Some((_, name)) if kind.starts_with("multipart/") => {
-            // Many cameras count the dashes as part of the name.
+            // Many cameras include the dashes in the name.
             let name = name.trim_matches('"').trim_start_matches("--");
             Ok(Ok(format!("--{name}").into_bytes()))
         }

@@ -1,10 +1,10 @@
-//! Streams of network cameras, `rtsp://`, `rtsps://` and `https://`: a child process `ffmpeg` takes them, decodes them and
-//! writes JPEG images on its standard output, at most of the size asked for. What it prints on standard error is the reason of
-//! a loss.
+//! Streams of network cameras, `rtsp://`, `rtsps://` and `https://`: a child process `ffmpeg` receives and decodes
+//! them, and writes JPEG images to its standard output, at most of the set size. Its standard error is the reason when
+//! the stream is lost.
 //!
-//! The address goes to the child on its standard input, as a list of one entry for the demuxer `concat`, since whoever may
-//! list processes reads their command lines. The child ends with the service: it is killed when the source is dropped, by
-//! Linux when the service is killed, and elsewhere by its next write into a pipe that nobody reads.
+//! The address is passed to the child on its standard input, as a list of one entry for the demuxer `concat`, since
+//! other users can read command lines. The child ends with the service: it is killed when the source is dropped; if the
+//! service is killed, Linux kills the child, and on other systems it ends at its next write to the closed pipe.
 
 use std::io::{self, BufReader, Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,18 +18,18 @@ use super::super::child::{self, LastLines};
 use super::address::{CameraAddress, Scheme};
 use super::{Lost, MAX_FRAME, Source, SourceSettings, jpeg};
 
-/// The longest that is waited for a frame before somebody may ask whether the service stops.
+/// The maximum wait for a frame, after which the thread checks whether the service is stopping.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a child whose output has ended may take to end, too.
+/// How long a child may take to end after its output has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Lines of the child that are kept.
+/// The number of lines of the child that are kept.
 const LINES: usize = 3;
 
-/// Nobody asks for a stream's rate. To find it, the child would hold back the first twenty frames, or five seconds of them, and then give
-/// them all at once: the camera would be seen late, and frames dropped.
+/// The rate of a stream is not needed. To measure it, the child would hold back the first twenty frames, or five
+/// seconds of them, and then send them all at once: the first frames would be late, and some would be dropped.
 const NO_RATE_PROBE: &str = "fpsprobesize 0";
-/// With several threads, decoder and encoder hold back a frame for each: of a camera of one frame a second, an alarm would come seconds
-/// late.
+/// With several threads, decoder and encoder each delay one frame per thread: for a camera with one frame per second,
+/// an alarm would be seconds late.
 const ONE_THREAD: [&str; 2] = ["-threads", "1"];
 
 /// An open stream.
@@ -38,7 +38,7 @@ pub(super) struct Stream {
     silence: Duration,
     child: Child,
     frames: Receiver<io::Result<Vec<u8>>>,
-    /// The first frame, which says that the stream is open.
+    /// The first frame, which shows that the stream is open.
     first: Option<Vec<u8>>,
     last: Instant,
     said: LastLines,
@@ -66,9 +66,9 @@ impl Stream {
             last: Instant::now(),
             said: LastLines::new(LINES),
         };
-        // All were asked for as pipes.
+        // All three are pipes, as set in the command.
         if let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) {
-            // Shorter than a pipe's room. A child that has ended already says why itself.
+            // Shorter than a pipe's buffer. If the child has ended already, it reports the reason itself.
             let _ = input.write_all(playlist(address, settings.silence).as_bytes());
             drop(input);
             let name = |name: &str| thread::Builder::new().name(name.into());
@@ -78,7 +78,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The next frame, if it comes soon.
+    /// The next frame, if it arrives soon.
     fn take(&mut self) -> Result<Option<Vec<u8>>, Lost> {
         let reason = match self.frames.recv_timeout(LOOK.min(self.silence)) {
             Ok(Ok(frame)) => {
@@ -94,7 +94,7 @@ impl Stream {
                 None => "ffmpeg ended its output".to_owned(),
             },
         };
-        // Its last lines may still be on their way.
+        // Its last lines may still be arriving.
         let _ = self.child.kill();
         self.said.wait(LAST_WORDS);
         let said: Vec<String> = self.said.lines().iter().map(|line| self.address.hide_in(line)).collect();
@@ -102,7 +102,7 @@ impl Stream {
         Err(Lost::Failed(format!("{}: {reason}{colon}{}", self.address, said.join("; "))))
     }
 
-    /// How the child ended, if it does so soon.
+    /// The exit status of the child, if it ends soon.
     fn status(&mut self) -> Option<ExitStatus> {
         let end = Instant::now() + LAST_WORDS;
         loop {
@@ -139,7 +139,7 @@ impl Drop for Stream {
     }
 }
 
-/// Cuts what the child writes into images, until it ends or nobody wants them.
+/// Divides the child's output into images, until it ends or the receiver is dropped.
 fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
     let mut output = BufReader::with_capacity(1 << 16, output);
     while let Some(frame) = jpeg::read(&mut output, MAX_FRAME).transpose() {
@@ -150,27 +150,27 @@ fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
     }
 }
 
-/// How long the child may give no frame. It leaves out those that are not wanted, and the camera is not silent meanwhile. Whether the
-/// camera is, the demuxer looks at, too.
+/// How long the child may send no frame. It drops unwanted frames, during which the camera is not silent. The demuxer
+/// also checks the camera's own silence.
 fn longest_silence(settings: &SourceSettings) -> Duration {
     settings.silence + settings.interval
 }
 
 /// The list that the child reads from its standard input.
 fn playlist(address: &CameraAddress, silence: Duration) -> String {
-    // No control characters are in an address; within quotes, only quotes mean anything.
+    // Addresses contain no control characters; within quotes, only quotes are special.
     let quoted = address.secret().replace('\'', r"'\''");
     let timeout = silence.as_micros();
     let options = match address.scheme {
-        // Packets that get lost would be grey smears, which are anomalies.
+        // Lost packets would appear as grey smears, which are anomalies.
         Scheme::Rtsp | Scheme::Rtsps => "option rtsp_transport tcp\n",
-        // Motion JPEG has no clock of its own.
+        // Motion JPEG has no timestamps.
         Scheme::Http | Scheme::Https => "option use_wallclock_as_timestamps 1\n",
     };
     format!("ffconcat version 1.0\nfile '{quoted}'\noption timeout {timeout}\noption {NO_RATE_PROBE}\n{options}")
 }
 
-/// What a camera may have the child open: not files, and not others in the clear where it speaks TLS itself.
+/// The protocols that a camera may make the child open: not files, and no unencrypted ones if the camera uses TLS.
 const fn protocols(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Rtsp => "pipe,tcp,udp,rtp,srtp",
@@ -180,18 +180,18 @@ const fn protocols(scheme: Scheme) -> &'static str {
     }
 }
 
-/// What is done to decoded frames.
+/// The filters for decoded frames.
 fn filters(settings: &SourceSettings) -> String {
     let (width, height) = settings.largest;
     let interval = settings.interval.as_secs_f64();
     let select = match settings.interval.is_zero() {
         true => String::new(),
-        // Frames that are not wanted are neither made smaller nor encoded. Half a millisecond for clocks of milliseconds; the
-        // difference as such, for a camera whose clock jumps back.
+        // Unwanted frames are neither scaled nor encoded. The half millisecond allows for clocks with milliseconds; the
+        // absolute value allows for a camera whose clock jumps back.
         false => format!("select='isnan(prev_selected_t)+isnan(t)+gte(abs(t-prev_selected_t)+0.0005,{interval})',"),
     };
     format!(
-        // The encoder wants growing times, which not every camera sends.
+        // The encoder needs increasing times, which not every camera sends.
         "{select}settb=1/1000,setpts=N,\
          scale=w='min({width},iw)':h='min({height},ih)':force_original_aspect_ratio=decrease:out_range=full,format=yuvj420p"
     )
@@ -200,10 +200,10 @@ fn filters(settings: &SourceSettings) -> String {
 fn command(address: &CameraAddress, settings: &SourceSettings) -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-hide_banner", "-nostats", "-loglevel", "error"]);
-    // Of the same option the last counts: who needs more threads, or to look longer, can say so.
+    // If an option is repeated, the last one counts: users can set more threads, or a longer probe.
     command.args(ONE_THREAD).args(format!("-{NO_RATE_PROBE}").split(' '));
     command.args(&settings.ffmpeg_arguments);
-    // A camera that changes its resolution keeps the filters, and with them the count of frames.
+    // If a camera changes its resolution, the filters stay, and with them the count of frames.
     command.args(["-reinit_filter", "0", "-protocol_whitelist", protocols(address.scheme)]);
     command.args(["-f", "concat", "-safe", "0", "-i", "pipe:0", "-map", "0:v:0", "-vf", &filters(settings)]);
     command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:1000", "-c:v", "mjpeg", "-q:v", "2"]);
@@ -233,7 +233,7 @@ mod tests {
         assert!(list.contains("\nfile 'rtsp://me:it'\\''s@cam:554/live'\noption timeout 10000000\n"), "{list}");
     }
 
-    /// At one frame a minute, the child was killed every ten seconds.
+    /// At one frame per minute, the child was killed every ten seconds.
     #[test]
     fn the_child_may_be_silent_between_the_frames_that_are_wanted() {
         let (interval, silence) = (Duration::from_secs(60), Duration::from_secs(10));

@@ -1,7 +1,7 @@
-//! A camera at `/dev/video…`, by Video4Linux 2: JPEG frames where it gives them, uncompressed ones otherwise,
-//! at the size it is set to. Only where the operating system is Linux.
+//! A camera at `/dev/video…`, by Video4Linux 2, only on Linux: JPEG frames if the camera supports them, uncompressed
+//! ones otherwise, at the current size of the device.
 //!
-//! The device is behind a trait, so that all but the calls of the system can be tried without one.
+//! The device is behind a trait, so that everything but the system calls can be tested without one.
 
 use std::io;
 use std::path::Path;
@@ -15,28 +15,28 @@ use linuxvideo::{BufType, Device};
 
 use super::{Lost, Source, jpeg};
 
-/// Between two looks whether a frame is there.
+/// The time between two checks for a frame.
 const LOOK: Duration = Duration::from_millis(2);
-/// What is taken, the best first.
+/// The supported formats, the best first.
 const FORMATS: [PixelFormat; 4] = [PixelFormat::MJPG, PixelFormat::JPEG, PixelFormat::YUYV, PixelFormat::RGB3];
 
-/// How the bytes of a frame lie.
+/// The layout of the bytes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Layout {
-    /// A whole file.
+    /// A whole JPEG file.
     Jpeg,
-    /// Rows of `stride` bytes: for two pixels each their lightness, and blue and red of both.
+    /// Rows of `stride` bytes: for each two pixels, their two luma values and their common blue and red differences.
     Yuyv { width: usize, height: usize, stride: usize },
     /// Rows of `stride` bytes: red, green, blue.
     Rgb { width: usize, height: usize, stride: usize },
 }
 
-/// What is asked of a camera.
+/// The operations of a camera.
 trait Camera {
-    /// Whether a frame is there.
+    /// Whether a frame is available.
     fn is_ready(&mut self) -> io::Result<bool>;
 
-    /// Takes the frame; `None` if the driver says that it is damaged.
+    /// Takes the frame; `None` if the driver reports that it is damaged.
     fn take(&mut self) -> io::Result<Option<Vec<u8>>>;
 }
 
@@ -58,8 +58,8 @@ pub(super) struct V4l2 {
     camera: Box<dyn Camera>,
     layout: Layout,
     silence: Duration,
-    /// Since when a frame is waited for: a camera of which all are damaged gives none, either. `None` after a frame, so that a wait
-    /// begins when the next is asked for.
+    /// The start of the wait for a frame; damaged frames do not count. `None` after a frame, so that a wait begins when
+    /// the next one is requested.
     waiting_since: Option<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl V4l2 {
             let offered = device.formats(BufType::VIDEO_CAPTURE).map(|format| format.map(|f| f.pixel_format()));
             let offered = offered.collect::<io::Result<Vec<_>>>()?;
             let wanted = choose(&offered)?;
-            // Whatever size it is set to; `v4l2-ctl --set-fmt-video` changes it.
+            // The device's current size is used; `v4l2-ctl --set-fmt-video` changes it.
             let now = device.format(BufType::VIDEO_CAPTURE)?;
             let (width, height) = match &now {
                 linuxvideo::format::Format::VideoCapture(format) => (format.width(), format.height()),
@@ -107,7 +107,7 @@ impl Source for V4l2 {
     }
 }
 
-/// The best of the formats that are offered.
+/// The best of the offered formats.
 fn choose(offered: &[PixelFormat]) -> io::Result<PixelFormat> {
     FORMATS.into_iter().find(|format| offered.contains(format)).ok_or_else(|| {
         let reason = format!("expected one of the formats {FORMATS:?}, found {offered:?}");
@@ -115,7 +115,7 @@ fn choose(offered: &[PixelFormat]) -> io::Result<PixelFormat> {
     })
 }
 
-/// How frames of the format that the driver has agreed to lie.
+/// The layout of frames in the format that the driver has chosen.
 fn layout(format: &PixFormat) -> io::Result<Layout> {
     let (width, height) = (format.width() as usize, format.height() as usize);
     let stride = |least: usize| (format.bytes_per_line() as usize).max(least);
@@ -127,7 +127,7 @@ fn layout(format: &PixFormat) -> io::Result<Layout> {
     }
 }
 
-/// The frame as a file that is read by the service; `None` if it is shorter than it should be.
+/// Converts the frame to a file that the service can read; `None` if the frame is too short.
 fn encode(bytes: Vec<u8>, layout: Layout) -> Option<Vec<u8>> {
     match layout {
         Layout::Jpeg => Some(jpeg::with_tables(bytes)),
@@ -152,7 +152,7 @@ fn encode(bytes: Vec<u8>, layout: Layout) -> Option<Vec<u8>> {
     }
 }
 
-/// ITU-R BT.601, of studio range, as cameras send it.
+/// Converts a pixel by ITU-R BT.601 with studio range, as cameras send it.
 fn rgb(luma: u8, blue: u8, red: u8) -> [u8; 3] {
     let y = 255.0 / 219.0 * (f32::from(luma) - 16.0);
     let (b, r) = (255.0 / 224.0 * (f32::from(blue) - 128.0), 255.0 / 224.0 * (f32::from(red) - 128.0));
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out what it was given, is busy now and then, and is then unplugged.
+    /// Returns the given frames, is busy now and then, and is then unplugged.
     struct Fake {
         frames: Vec<Option<Vec<u8>>>,
         busy: bool,
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(lost, Err(Lost::Failed("the camera gave no frame for 200ms".into())));
     }
 
-    /// Has a damaged frame at every look, this often.
+    /// Returns a damaged frame at every check, a given number of times.
     struct Damaged(usize);
 
     impl Camera for Damaged {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn uncompressed_frames_have_their_colours() {
-        // White, black, and a red pair, with two bytes of padding a row.
+        // White, black, and a red pair, with two bytes of padding per row.
         let row = [235, 128, 16, 128, 81, 90, 81, 240, 7, 7];
         let layout = Layout::Yuyv { width: 4, height: 2, stride: 10 };
         let file = encode([row, row].concat(), layout).unwrap();

@@ -1,5 +1,5 @@
-//! The files that a TLS client is set up from: certificates of authorities, and a certificate of its own with its key,
-//! all PEM. They are read for every connection, so that a certificate that was replaced is taken without a restart.
+//! The files for a TLS client: certificates of authorities, and its own certificate with its key, all PEM. They are
+//! read for every connection, so that a replaced certificate is used without a restart.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use rumqttc::tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::{certificates, read};
 
-/// Which files.
+/// The paths of the files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct TlsFiles {
-    /// Authorities that the other side's certificate has to come from; those of the system without it.
+    /// The authorities that are trusted; `None` for those of the system.
     pub(crate) authorities: Option<PathBuf>,
-    /// Certificate, with those between it and its authority, and private key.
+    /// The certificate, with intermediate certificates, and the private key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl TlsFiles {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// The file that is wrong, and what is wrong with it.
     pub(crate) fn read(&self) -> Result<ClientConfig, String> {
         let mut roots = RootCertStore::empty();
         match &self.authorities {
@@ -42,7 +42,7 @@ impl TlsFiles {
                 }
             }
         }
-        // By name: without one, rustls panics where a program has a second provider linked.
+        // The provider is given explicitly: otherwise, rustls panics if a second provider is linked.
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?

@@ -1,5 +1,6 @@
-//! The service's own certificate. Its files are read again and again, so that a renewed one is taken without a restart; one that
-//! cannot be used leaves that which is in use, and is said once. So is one that will not hold for long, every day.
+//! The service's own certificate. Its files are read repeatedly, so that a renewed one is used without a restart. If
+//! one cannot be used, the current one stays in use, and the error is logged once. If one expires soon, that is logged
+//! every day.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,26 +23,26 @@ use tokio::time::MissedTickBehavior;
 use super::validity::{Holds, Said, Validity};
 use super::{certificates, read};
 
-/// How often the files are looked at. What has changed is taken when it is the same twice.
+/// How often the files are checked. A change is applied when two successive checks find the same content.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Where certificate and key are.
+/// The paths of certificate and key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CertificateFiles {
-    /// With those between it and its authority.
+    /// The certificate, with intermediate certificates.
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// What both files hold, by a digest; or why one cannot be read.
+/// The digests of both files' content, or the reason why one cannot be read.
 type Seen = Result<[Vec<u8>; 2], String>;
 
 impl CertificateFiles {
-    /// Reads them and looks whether they belong together. One that has expired is taken: clients say so, and it is better than
-    /// no page.
+    /// Reads the files and checks that they belong together. An expired certificate is accepted: clients report that,
+    /// and it is better than no page.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// The file that is wrong, and what is wrong with it.
     pub(crate) fn open(&self) -> Result<CertifiedKey, String> {
         self.certified(&self.read()?)
     }
@@ -61,7 +62,7 @@ impl CertificateFiles {
     }
 }
 
-/// The certificate that clients are shown from now on.
+/// The certificate for new connections.
 #[derive(Debug)]
 pub(crate) struct OwnCertificate {
     in_use: ArcSwap<CertifiedKey>,
@@ -73,23 +74,23 @@ impl ResolvesServerCert for OwnCertificate {
     }
 }
 
-/// What `/metrics` shows of it.
+/// The metrics of the certificate.
 pub(crate) struct CertificateFigures {
     /// 1 while the files cannot be used.
     pub(crate) refused: Gauge,
-    /// When it ends, in seconds of Unix time.
+    /// When the certificate expires, in seconds of Unix time.
     pub(crate) expires: Gauge<f64, AtomicU64>,
 }
 
 impl OwnCertificate {
-    /// Opens the files, and from then on takes what they become. Within a runtime.
+    /// Opens the files, and applies later changes of them. Must be called within a runtime.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// The file that is wrong, and what is wrong with it.
     pub(crate) fn watch(files: CertificateFiles, figures: CertificateFigures) -> Result<TlsAcceptor, String> {
         let (mut renewal, certified) = Renewal::open(files)?;
         let own = Arc::new(Self { in_use: ArcSwap::from_pointee(certified) });
-        // By name: without one, rustls panics where a program has a second provider linked.
+        // The provider is given explicitly: otherwise, rustls panics if a second provider is linked.
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
@@ -108,7 +109,7 @@ impl OwnCertificate {
                     let found = renewal.look();
                     (renewal, found)
                 });
-                // It does not panic, and is not ended before the process is.
+                // The task does not panic, and only ends with the process.
                 let Ok((same, found)) = looked.await else { return };
                 renewal = same;
                 own.take(found, &figures);
@@ -123,7 +124,7 @@ impl OwnCertificate {
             None => {}
             Some(Ok(certified)) => {
                 self.in_use.store(Arc::new(certified));
-                // Before it is said: who reads that looks at the figures next.
+                // Set before logging: whoever reads the log may check the metrics next.
                 figures.refused.set(0);
                 figures.expires.set(self.end());
                 tracing::info!("the certificate was read anew and is in use");
@@ -139,12 +140,12 @@ impl OwnCertificate {
         Validity::of_chain(&self.in_use.load().cert)
     }
 
-    /// When the one in use ends, in seconds of Unix time.
+    /// When the current certificate expires, in seconds of Unix time.
     fn end(&self) -> f64 {
         self.validity().map_or(f64::NAN, |validity| validity.end.as_second() as f64)
     }
 
-    /// That clients are about to refuse it has to be known before they do: who looks on then sees nothing any more.
+    /// Logs that the certificate expires soon: once clients refuse it, users cannot reach the page any more.
     fn say_how_long(&self, said: &mut Said, file: &Path) {
         let now = Timestamp::now();
         let Some((Validity { begin, end }, news)) =
@@ -164,17 +165,17 @@ impl OwnCertificate {
     }
 }
 
-/// Looks whether files have changed.
+/// Checks whether the files have changed.
 struct Renewal {
     files: CertificateFiles,
-    /// At the last look.
+    /// The digests at the last check.
     seen: Seen,
-    /// What was taken, or refused.
+    /// The digests that were accepted or refused.
     known: Seen,
 }
 
 impl Renewal {
-    /// With what is to be used at first.
+    /// Starts with the certificate to use first.
     fn open(files: CertificateFiles) -> Result<(Self, CertifiedKey), String> {
         let both = files.read()?;
         let certified = files.certified(&both)?;
@@ -182,8 +183,8 @@ impl Renewal {
         Ok((Self { files, seen: seen.clone(), known: seen }, certified))
     }
 
-    /// What the files have become, once for each change. They are written one after the other: what is in them counts when it was
-    /// there at the look before, too.
+    /// The new certificate, once for each change. The files are written one after the other: content counts only if the
+    /// previous check also found it.
     fn look(&mut self) -> Option<Result<CertifiedKey, String>> {
         let found = self.files.read();
         let seen = found.as_ref().map(digests).map_err(String::clone);

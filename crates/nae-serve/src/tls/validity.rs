@@ -1,32 +1,32 @@
-//! From when until when a certificate holds: the only thing that is read of it here, all else is rustls'. Who is told when it ends is
-//! in `server`.
+//! The period of validity of a certificate: the only part that is read here; rustls reads the rest. `server` reports
+//! its end.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use rumqttc::tokio_rustls::rustls::pki_types::CertificateDer;
 
-/// So long before its end a certificate should have been renewed.
+/// How long before its end a certificate should have been renewed.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
-/// How often it is said again that one ends, or has ended.
+/// How often an expiry, imminent or past, is reported again.
 const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 
-/// Tags of DER (X.690) that lie on the way.
+/// The DER tags (X.690) that are read.
 const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, which the first certificates do not have.
+/// The version, which certificates of version 1 do not have.
 const VERSION: u8 = 0xA0;
 
-/// The span in which a certificate holds.
+/// The period of validity of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) begin: Timestamp,
     pub(super) end: Timestamp,
 }
 
-/// How that is now.
+/// The validity at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     NotYet,
@@ -36,7 +36,7 @@ pub(super) enum Holds {
 }
 
 impl Validity {
-    /// Of a chain, the certificate of it that ends first: without that one clients accept none.
+    /// The validity of the certificate in a chain that expires first: without it, clients accept none of them.
     pub(super) fn of_chain(chain: &[CertificateDer<'_>]) -> Option<Self> {
         chain.iter().filter_map(|certificate| Self::read(certificate)).min_by_key(|validity| validity.end)
     }
@@ -56,7 +56,8 @@ impl Validity {
         Some(Self { begin, end })
     }
 
-    /// One of weeks only is renewed later than one of months: the last third of its time is not for long, but never more than two weeks.
+    /// A certificate for a few weeks is renewed later than one for months: it expires soon in the last third of its
+    /// period, but at most two weeks before its end.
     pub(super) fn holds(&self, now: Timestamp) -> Holds {
         let soon = (self.end.duration_since(self.begin) / 3).min(SOON);
         match self.end.duration_since(now) {
@@ -68,15 +69,15 @@ impl Validity {
     }
 }
 
-/// What has been said of a certificate.
+/// The last report about a certificate.
 #[derive(Debug, Default)]
 pub(super) struct Said(Option<(Holds, Timestamp)>);
 
 impl Said {
-    /// How it is, where that is to be said: when it changes, and every day while it is not as it should be.
+    /// The validity if it is to be reported: when it changes, and every day while it is not as it should be.
     pub(super) fn news(&mut self, holds: Holds, now: Timestamp) -> Option<Holds> {
         let known = self.0.is_some_and(|(before, at)| {
-            // Also when the clock was put back.
+            // Also if the clock was set back.
             before == holds && (holds == Holds::Yes || now.duration_since(at).abs() < AGAIN)
         });
         if known {
@@ -87,14 +88,14 @@ impl Said {
     }
 }
 
-/// What is in the first value, which is to be of this kind, and what is after it (X.690, 8.1).
+/// The content of the first value, which must have this tag, and the bytes after it (X.690, 8.1).
 fn of(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = bytes.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
     let mut length = usize::from(first);
     if first >= 0x80 {
         let (digits, after) = rest.split_at_checked(length & 0x7F)?;
-        // A certificate is of kilobytes.
+        // A certificate has only kilobytes.
         if !(1..=4).contains(&digits.len()) {
             return None;
         }
@@ -104,7 +105,7 @@ fn of(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (found == tag).then(|| rest.split_at_checked(length))?
 }
 
-/// A time of either kind, always of UTC and to the second (RFC 5280, 4.1.2.5), and what is after it.
+/// Parses a time of either type, always UTC and to the second (RFC 5280, 4.1.2.5), and returns the bytes after it.
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (text, rest, century) = match of(UTC_TIME, bytes) {
         Some((text, rest)) => {
@@ -133,7 +134,7 @@ mod tests {
         [head, content.to_vec()].concat()
     }
 
-    /// As far as it is read, with an issuer of so many letters.
+    /// A certificate as far as it is read, with an issuer of `issuer` letters.
     fn certificate(version: bool, begin: (u8, &str), end: (u8, &str), issuer: usize) -> Vec<u8> {
         let times = [value(begin.0, begin.1.as_bytes()), value(end.0, end.1.as_bytes())].concat();
         let version = if version { value(VERSION, &value(INTEGER, &[2])) } else { vec![] };

@@ -28,7 +28,7 @@ fn only_a_trusted_proxy_is_believed_whom_it_asks_for() {
         ask_from(peer, &service.address, &head, "{}")
     };
     assert_eq!(resume("127.0.0.1", "X-Forwarded-For: 203.0.113.1").status, 200);
-    let line = service.wait_log("a change was asked for");
+    let line = service.wait_log("a change was requested");
     assert!(line.contains("203.0.113.1") && line.contains("/api/resume") && line.contains("200"), "{line}");
     let again = resume("127.0.0.1", "X-Forwarded-For: 203.0.113.1");
     assert!(

@@ -121,7 +121,7 @@ pub enum DetectionError {
     Outliers(DataError),
     /// The interrupted run in a model's folder has other settings.
     #[error(
-        "{}: a run there was broken off, and had other settings than this one, or another selection set, engine or data; \
+        "{}: an interrupted run there had other settings than this one, or another selection set, engine or data; \
          go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),

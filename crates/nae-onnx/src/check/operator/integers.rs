@@ -1,17 +1,17 @@
-//! Arithmetic of shapes that exporters leave in the graph: `Shape` and what is computed from it, all of small
-//! integers and known here, but for the batch.
+//! The arithmetic of shapes that exporters leave in the graph: `Shape` and the values computed from it, all small
+//! integers that are known here, except for the batch size.
 
 use super::super::graph::{Constant, Dim, Operator, ValueId};
 use super::super::{CheckError, shape};
 use super::{Interpreter, Meaning};
 
-/// Stands for the batch where its size is open; no file can hold it.
+/// Represents a free batch size; no file can contain it.
 pub(in crate::check) const BATCH: i64 = i64::MIN + 1;
-/// Most elements of a shape that is computed.
+/// The maximum number of elements of a computed shape.
 const MOST: usize = 64;
 
 impl<'c> Interpreter<'c, '_> {
-    /// The integers of a constant input; `None` for floats and what is computed at run time.
+    /// The integers of a constant input; `None` for floats and values computed at run time.
     pub(super) fn known(&self, index: usize) -> Option<(ValueId, &'c [i64])> {
         let value = self.optional(index)?;
         match &self.checker.values[value].constant {
@@ -20,7 +20,7 @@ impl<'c> Interpreter<'c, '_> {
         }
     }
 
-    /// As [`Interpreter::known`], where it must be.
+    /// As [`Interpreter::known`], but an error if there is none.
     fn integer_list(&self, index: usize, what: &str) -> Result<(ValueId, &'c [i64]), CheckError> {
         self.known(index)
             .filter(|(value, data)| self.shape(*value).len() <= 1 && data.len() <= MOST)
@@ -31,7 +31,7 @@ impl<'c> Interpreter<'c, '_> {
         Meaning::Constant(vec![values.len()], Constant::Integers(values))
     }
 
-    /// `values` under the shape of input `like`.
+    /// A constant with `values` and the shape of input `like`.
     fn like(&self, like: ValueId, values: Vec<i64>) -> Meaning {
         if self.shape(like).is_empty() {
             Meaning::Constant(vec![], Constant::Integers(values))
@@ -104,8 +104,8 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Self::list(data.get(bound(start)..bound(end)).unwrap_or_default().to_vec()))
     }
 
-    /// `Add` and the like of two lists of one length, or of a list and one number. `None` where the operands
-    /// are not integers.
+    /// Computes `Add` and similar operators for two lists of the same length, or a list and one number. `None` if the
+    /// operands are not integers.
     pub(super) fn integer_binary(&self, operate: fn(i64, i64) -> Option<i64>) -> Option<Result<Meaning, CheckError>> {
         let ((a, left), (b, right)) = (self.known(0)?, self.known(1)?);
         let len = left.len().max(right.len());
@@ -126,7 +126,7 @@ impl<'c> Interpreter<'c, '_> {
         })
     }
 
-    /// `Cast` to the type a value has already.
+    /// Accepts a `Cast` to the type that a value already has.
     pub(super) fn cast(&self) -> Result<Meaning, CheckError> {
         self.at_most(1)?;
         let to = self.attributes(&["to", "saturate"])?.int("to", 0)?;
@@ -159,7 +159,8 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Meaning::Node { operator: Operator::Expand, inputs: vec![x], shape, operations: 0 })
     }
 
-    /// `Reshape`, `Squeeze` and `Unsqueeze` of integers: lists and single numbers. `None` where the input holds none.
+    /// Computes `Reshape`, `Squeeze` and `Unsqueeze` of integers: lists and single numbers. `None` if the input is
+    /// not a constant of integers.
     pub(super) fn reshape_integers(&self) -> Option<Result<Meaning, CheckError>> {
         let (value, data) = self.known(0)?;
         let wrong = || self.wrong("integers", "a list or one number", self.show(value));

@@ -1,4 +1,4 @@
-//! Operators with windows or weights: convolutions, dense layers, pooling, batch normalisation.
+//! Operators with windows or weights: convolutions, dense layers, pooling, normalization.
 
 use super::super::attributes::Attributes;
 use super::super::graph::{Dim, Operator, ValueId, WindowAttributes};
@@ -6,7 +6,7 @@ use super::super::{CheckError, shape};
 use super::{Interpreter, Meaning, maps_shape, product};
 use crate::excerpt::excerpt;
 
-/// Largest kernel side, stride, dilation: beyond it, nothing that is learned.
+/// The maximum kernel side, stride and dilation, larger than in any trained network.
 const MAX_WINDOW: usize = 1024;
 const WINDOW: [&str; 5] = ["auto_pad", "kernel_shape", "strides", "pads", "dilations"];
 
@@ -178,7 +178,7 @@ impl Interpreter<'_, '_> {
         Ok(Meaning::Node { operator: Operator::BatchNormalization { epsilon }, inputs, shape, operations: 0 })
     }
 
-    /// Each channel of a sample by itself; also of groups, `[N, groups, values]`.
+    /// Each channel of a sample separately; also groups, `[N, groups, values]`.
     pub(super) fn instance_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(3)?;
         let epsilon = self.epsilon(&self.attributes(&["epsilon"])?)?;
@@ -190,7 +190,7 @@ impl Interpreter<'_, '_> {
         self.normalization(x, channels, Operator::InstanceNormalization { epsilon })
     }
 
-    /// Scales and shifts are of the channels since operator set 21, of the groups before.
+    /// Scales and shifts are per channel since operator set 21, per group before.
     pub(super) fn group_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(3)?;
         let a = self.attributes(&["epsilon", "num_groups", "stash_type"])?;
@@ -210,7 +210,7 @@ impl Interpreter<'_, '_> {
         if epsilon > 0.0 { Ok(epsilon) } else { Err(self.wrong("epsilon", "above zero", epsilon.to_string())) }
     }
 
-    /// Normalisation of `x` with `count` scales and shifts.
+    /// Normalization of `x` with `count` scales and shifts.
     fn normalization(&self, x: ValueId, count: usize, operator: Operator) -> Result<Meaning, CheckError> {
         let mut inputs = vec![x];
         for (index, what) in ["scale", "shift"].into_iter().enumerate() {
@@ -256,8 +256,8 @@ impl Interpreter<'_, '_> {
         Ok(Meaning::Node { operator, inputs: vec![x], shape: maps_shape(c, oh, ow), operations })
     }
 
-    /// Pads at the end, so that the last windows of `ceil_mode` are whole: what is beyond the input does not count. A window
-    /// that would be of padding alone is taken by some runtimes and left out by others, and is refused.
+    /// Pads at the end, so that the last windows of `ceil_mode` are complete: values beyond the input do not count. A
+    /// window that would consist only of padding is refused, since some runtimes include and others omit it.
     fn last_windows(&self, window: &mut WindowAttributes, size: [usize; 2]) -> Result<(), CheckError> {
         for (axis, size) in size.into_iter().enumerate() {
             let stride = window.stride[axis];

@@ -1,4 +1,5 @@
-//! What each node means: its operator with typed attributes, the shape it makes, the work it is.
+//! The meaning of each node: its operator with typed attributes, the shape of its result, and its
+//! number of operations.
 
 pub(super) mod integers;
 mod layers;
@@ -15,7 +16,7 @@ use crate::excerpt::excerpt;
 use crate::proto::NodeProto;
 use nae_core::layer::Activation;
 
-/// What a node turned out to be.
+/// The meaning of a node.
 pub(super) enum Meaning {
     /// Another name for a value.
     Same(ValueId),
@@ -110,7 +111,7 @@ impl<'c> Interpreter<'c, '_> {
         }
     }
 
-    /// At most `most` inputs: one too many is not ignored.
+    /// Refuses more than `most` inputs, which must not be ignored.
     fn at_most(&self, most: usize) -> Result<(), CheckError> {
         if self.inputs.len() <= most {
             return Ok(());
@@ -134,7 +135,7 @@ impl<'c> Interpreter<'c, '_> {
         crate::builder::display_shape(self.shape(value))
     }
 
-    /// A float input: integers are shapes and axes only.
+    /// A float input; integers are only used for shapes and axes.
     fn data(&self, index: usize, what: &str) -> Result<ValueId, CheckError> {
         let value = self.input(index, what)?;
         match self.checker.values[value].constant {
@@ -150,7 +151,7 @@ impl<'c> Interpreter<'c, '_> {
         }
     }
 
-    /// Weights: a constant of floats with these many axes.
+    /// Weights: a float constant with this number of axes.
     fn weights<const N: usize>(&self, index: usize, what: &str) -> Result<(ValueId, [usize; N]), CheckError> {
         let value = self.input(index, what)?;
         let constant = matches!(self.checker.values[value].constant, Some(Constant::Floats(_)));

@@ -1,5 +1,5 @@
-//! `QuantizeLinear` and `DequantizeLinear`, folded: what they do to constants is done, what they do to activations is
-//! rounding, and is left out. The scales stay with the values, for whoever quantises the model again.
+//! Folds `QuantizeLinear` and `DequantizeLinear`: they are applied to constants, and for activations, where their
+//! effect is rounding, they are removed. The scales stay with the values, for quantizing the model again.
 
 use nae_core::layer::Activation;
 use nae_core::quantization::Quantization;
@@ -9,16 +9,17 @@ use crate::check::CheckError;
 use crate::check::graph::{Constant, Dim, Operator, Stored, ValueId};
 use crate::excerpt::excerpt;
 
-/// Operators that [`Interpreter::may_be_negative`] looks back; after more, a `Relu` does no harm.
+/// The maximum number of operators that [`Interpreter::may_be_negative`] goes back; after more, an additional `Relu`
+/// does no harm.
 const MOST_STEPS: usize = 16;
 
-/// The least and the greatest of `int8` and of `uint8`.
+/// The minimum and the maximum of `int8` and of `uint8`.
 const EIGHT_BITS: [(i32, i32); 2] = [(-128, 127), (0, 255)];
 
-/// Integers, and the least and the greatest of their type.
+/// Integers, and the minimum and the maximum of their type.
 type Integers<'c> = (&'c [i32], (i32, i32));
 
-/// Scale and zero point of a quantised activation, and the least integer of its type.
+/// The scale and zero point of a quantized activation, and the minimum of its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::check) struct Scale {
     scale: f32,
@@ -27,7 +28,7 @@ pub(in crate::check) struct Scale {
 }
 
 impl Scale {
-    /// The same with `int8`; `None` for a scale that [`Quantization`] does not take.
+    /// The same for `int8`; `None` if [`Quantization`] refuses the scale.
     fn int8(self) -> Option<Quantization> {
         let zero_point = i8::try_from(self.zero_point - self.least - 128).ok()?;
         Quantization::new(self.scale, zero_point).ok()
@@ -35,7 +36,7 @@ impl Scale {
 }
 
 impl Interpreter<'_, '_> {
-    /// Refuses quantised inputs of all operators but `DequantizeLinear`: they are known as floats here.
+    /// Refuses quantized inputs of all operators but `DequantizeLinear`: here, those values are floats.
     pub(super) fn no_quantized_inputs(&self) -> Result<(), CheckError> {
         let mut names = self.node.input.iter().filter(|name| self.checker.quantized.contains_key(*name));
         match names.next() {
@@ -46,13 +47,13 @@ impl Interpreter<'_, '_> {
         }
     }
 
-    /// What a `QuantizeLinear` quantises with; `None` for other operators.
+    /// The scale and zero point of a `QuantizeLinear`; `None` for other operators.
     pub(in crate::check) fn scale_of_result(&self) -> Result<Option<Scale>, CheckError> {
         if self.node.op_type() == "QuantizeLinear" { self.scale().map(Some) } else { Ok(None) }
     }
 
-    /// The integers behind the result of either operator; `None` where they are not 8-bit, or weights' are not
-    /// around 0, and for other operators.
+    /// The integers that represent the result of either operator; `None` if they are not 8-bit, or if the zero point
+    /// of weights is not 0, and for other operators.
     pub(in crate::check) fn stored_result(&self) -> Result<Option<Stored>, CheckError> {
         match self.node.op_type() {
             "QuantizeLinear" => Ok(self.scale()?.int8().map(Stored::Activation)),
@@ -77,7 +78,7 @@ impl Interpreter<'_, '_> {
         Ok(Some(Stored::Weights { scales: scales.to_vec(), axis }))
     }
 
-    /// The one scale and zero point of an activation.
+    /// The scale and zero point of an activation.
     fn scale(&self) -> Result<Scale, CheckError> {
         let scale = match self.floats(1, "scale")? {
             Some(&[scale]) if scale > 0.0 => scale,
@@ -85,7 +86,7 @@ impl Interpreter<'_, '_> {
             Some(scales) => return Err(self.wrong("scale", "one for the whole activation", scales.len().to_string())),
             None => return Err(self.wrong("scale", "an input", "none")),
         };
-        // Without a zero point, results are uint8.
+        // Without a zero point, results are `uint8`.
         let (zero_points, range) = self.zero_points()?.unwrap_or((&[0], (0, 255)));
         match *zero_points {
             [zero_point] if EIGHT_BITS.contains(&range) => Ok(Scale { scale, zero_point, least: range.0 }),
@@ -121,8 +122,8 @@ impl Interpreter<'_, '_> {
         Ok(Meaning::Same(x))
     }
 
-    /// Whether a value could be below zero for all that its operator says. Images are not, nor is what operators that
-    /// only move or compare values make of what is not.
+    /// Whether a value could be negative, judging by its operators. Images are not, nor are results of operators that
+    /// only move or compare values that are not.
     fn may_be_negative(&self, mut value: ValueId) -> bool {
         let nodes = &self.checker.nodes;
         for _ in 0..MOST_STEPS {
@@ -157,7 +158,7 @@ impl Interpreter<'_, '_> {
         self.shape(constant).iter().map(|dim| if let Dim::Fixed(n) = dim { *n } else { 0 }).collect()
     }
 
-    /// Along which axis of a constant scales differ; `None` where there is one for all.
+    /// The axis of a constant along which scales differ; `None` if there is one for all.
     fn axis_of_scales(&self, dims: &[usize], scales: usize) -> Result<Option<usize>, CheckError> {
         if scales == 1 {
             return Ok(None);
@@ -191,7 +192,7 @@ impl Interpreter<'_, '_> {
             Some((zero_points, of)) if of == *range => zero_points,
             Some(_) => return Err(self.wrong("zero point", "the input's type", "another")),
         };
-        // How many elements lie between two of them.
+        // The number of elements between two with different scales.
         let inner = match self.axis_of_scales(&dims, scales.len())? {
             None => values.len().max(1),
             Some(axis) => dims[axis + 1..].iter().fold(1usize, |n, &dim| n.saturating_mul(dim)).max(1),

@@ -1,4 +1,4 @@
-//! Operators that change shapes: resizing, reshaping, reductions.
+//! Operators that change shapes: resizing, reshaping, reductions, concatenation.
 
 use super::super::attributes::Attributes;
 use super::super::graph::{Dim, Operator, ResizeKind, ValueId};
@@ -7,7 +7,7 @@ use super::integers::BATCH;
 use super::{Interpreter, Meaning, maps_shape, product};
 use crate::excerpt::excerpt;
 
-/// Most values that are joined.
+/// The maximum number of values that are concatenated.
 const MAX_PARTS: usize = 64;
 
 impl<'c> Interpreter<'c, '_> {
@@ -43,12 +43,12 @@ impl<'c> Interpreter<'c, '_> {
                 ResizeKind::Fractional
             }
             ("linear", "half_pixel") => ResizeKind::LinearHalfPixel,
-            // They differ where the result is one pixel high or wide.
+            // They differ if the result is one pixel high or wide.
             ("linear", "pytorch_half_pixel") if size[0] > 1 && size[1] > 1 => ResizeKind::LinearHalfPixel,
             ("nearest", "asymmetric") if a.string("nearest_mode", "round_prefer_floor")? == "floor" => {
                 ResizeKind::Nearest
             }
-            // Enlarging by a whole number, pixel areas and floor(i·in/out) are the same.
+            // For enlargement by an integer, pixel areas and floor(i·in/out) are the same.
             ("nearest", "half_pixel" | "pytorch_half_pixel")
                 if multiple && a.string("nearest_mode", "round_prefer_floor")?.starts_with("round_prefer") =>
             {
@@ -67,16 +67,17 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Meaning::Node { operator: Operator::Resize(kind), inputs: vec![x], shape, operations })
     }
 
-    /// Whether positions by `scales` are those by the sizes, as they are where a size times its scale is whole; by `sizes` always.
+    /// Whether the positions computed from `scales` equal those from the sizes, which is the case if a size times its
+    /// scale is an integer; always true with `sizes`.
     fn scale_is_ratio(&self, from: [usize; 2], to: [usize; 2]) -> Result<bool, CheckError> {
         let Some(&[_, _, down, across]) = self.floats(2, "scales")? else { return Ok(true) };
-        // A ratio that is rounded to 32 bits moves no position by more than a ten-thousandth of a pixel.
+        // A ratio rounded to 32 bits moves no position by more than a ten-thousandth of a pixel.
         let is_ratio =
             |from: usize, scale: f32, to: usize| (f64::from(scale) * from as f64 - to as f64).abs() <= 1e-6 * to as f64;
         Ok(is_ratio(from[0], down, to[0]) && is_ratio(from[1], across, to[1]))
     }
 
-    /// Height and width from the inputs `scales` or `sizes`; `roi` has no part in the modes read.
+    /// The height and width from the inputs `scales` or `sizes`; `roi` has no effect in the supported modes.
     pub(super) fn resize_size(&self, [c, h, w]: [usize; 3]) -> Result<[usize; 2], CheckError> {
         let scales = self.floats(2, "scales")?.filter(|s| !s.is_empty());
         let sizes = self.integers(3, "sizes")?.filter(|s| !s.is_empty());
@@ -150,7 +151,7 @@ impl<'c> Interpreter<'c, '_> {
         Ok(self.reshaped(x, shape))
     }
 
-    /// Axes: an attribute before operator set `since`, an input from then on.
+    /// The axes: an attribute before operator set `since`, an input from then on.
     pub(super) fn axes(&self, a: &Attributes<'c>, since: i64, rank: usize) -> Result<Option<Vec<usize>>, CheckError> {
         let list = if self.checker.opset >= since { self.integers(1, "axes")? } else { a.ints("axes")? };
         let Some(list) = list else { return Ok(None) };
@@ -250,8 +251,8 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Meaning::Node { operator: Operator::TopK { k }, inputs: vec![x], shape, operations: values as u64 })
     }
 
-    /// Over the second axis alone. Before operator set 13 it went over that axis and all that follow, which is the same
-    /// for `[N, D]`.
+    /// Over the second axis only. Before operator set 13, it was over that axis and all following ones, which is the
+    /// same for `[N, D]`.
     pub(super) fn softmax(&self) -> Result<Meaning, CheckError> {
         self.at_most(1)?;
         let a = self.attributes(&["axis"])?;
@@ -264,7 +265,7 @@ impl<'c> Interpreter<'c, '_> {
         }
     }
 
-    /// Values of one shape but for the second axis, along which they are joined.
+    /// Concatenates values along the second axis; the other axes must be equal.
     pub(super) fn concat(&self) -> Result<Meaning, CheckError> {
         self.at_most(MAX_PARTS)?;
         let axis = self.attributes(&["axis"])?.int("axis", 0)?;

@@ -1,5 +1,5 @@
-//! What the history takes: room for a day of a camera, time for a week's chart, processor time for a frame. Slow tests, whose
-//! figures are in docs/camera.md.
+//! Measures the costs of the history: space for a day of a camera, time for the chart of a week, processor time for a
+//! frame. These are slow tests, whose results are in docs/camera.md.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::super::recorder::Recorder;
 use super::*;
 
-/// Energies as they scatter, the same each time.
+/// Scattered energies, the same each time.
 fn energies() -> impl Iterator<Item = f32> {
     let mut state = 1_u32;
     std::iter::repeat_with(move || {
@@ -42,7 +42,7 @@ fn a_camera_of_five_frames_a_second_takes_little() {
             let middle = Instant::now();
             received.try_iter().for_each(|message| writer.take(message));
             let end = Instant::now();
-            // As the writer does, every two seconds; of most days an hour at once, which is quicker.
+            // Like the writer, every two seconds; for most days an hour at once, which is faster.
             if day == 0 || batch % 1800 == 1799 {
                 writer.write();
             }

@@ -1,4 +1,4 @@
-//! The file as a file: made, of another version, damaged, deleted, locked; alarms in it; clocks that jump.
+//! Tests of the file itself: created, of another version, damaged, deleted, locked; alarms in it; clocks that jump.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -9,7 +9,7 @@ use super::*;
 
 const ROOM: u64 = 200_000_000;
 
-/// The names in a folder that begin so.
+/// The names in a folder that begin with a text.
 fn names(folder: &Path, beginning: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = entries.filter(|name| name.starts_with(beginning)).collect();
@@ -21,7 +21,7 @@ fn version(path: &Path) -> i64 {
     Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// A frame is taken, and written.
+/// Takes a frame, and writes.
 fn write(writer: &mut Writer, time: i64, energy: f32) {
     writer.take(Message::Energy { camera: 0, point: point(time, energy) });
     writer.write();
@@ -31,7 +31,7 @@ fn write(writer: &mut Writer, time: i64, energy: f32) {
 fn a_file_is_made_for_its_owner_alone_and_goes_on_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = schema::file_in(folder.path());
-    // One of no length is what an open file that was never written is.
+    // An empty file results if the file was opened but never written.
     File::create(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let (mut writer_of_before, ..) = writer(&path, ROOM, Vec::new());
@@ -51,7 +51,7 @@ fn a_file_is_made_for_its_owner_alone_and_goes_on_after_a_restart() {
     }
 }
 
-/// One of before there was a night: it is gone on with, and what is in it was of the day.
+/// A file from before there was a night continues to be used, and its rows belong to the day.
 #[test]
 fn a_file_of_the_first_version_gets_what_it_lacks_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn a_file_of_the_first_version_gets_what_it_lacks_and_keeps_what_it_has() {
     assert_eq!((nights("energies"), nights("alarms")), (vec![false, true], vec![false, true]));
 }
 
-/// One file may be the model of both; a second has one row for it.
+/// One file may be the model of both conditions; a second has one row for it.
 #[test]
 fn a_row_says_whose_model_it_was_at_its_last_frame() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ fn a_row_says_whose_model_it_was_at_its_last_frame() {
         writer.take(Message::Energy { camera: 0, point: Point { night, ..point(time, 1.0) } });
     };
     let nights = || rows(&path, "gate").iter().map(|row| (row.count, row.night)).collect::<Vec<_>>();
-    // Gathered before they are written, and joined with what is there.
+    // Rows that are gathered before they are written, and rows that are merged with existing ones.
     take(&mut writer, TODAY, false);
     take(&mut writer, TODAY + 100, true);
     writer.write();
@@ -138,7 +138,7 @@ fn a_file_that_cannot_be_used_is_set_aside_and_kept() {
     }
 }
 
-/// Of the table of cameras, so that it shows when the file is opened; and of the one of energies, when it is written.
+/// Damage in the table of cameras shows when the file is opened; damage in that of energies, when it is written.
 #[test]
 fn damage_that_shows_later_sets_the_file_aside_too_and_loses_nothing_that_waits() {
     for table in ["camera", "energy"] {
@@ -174,7 +174,7 @@ fn a_file_that_is_deleted_is_made_again() {
     assert_eq!(rows(&path, "gate").iter().map(|row| row.max).collect::<Vec<_>>(), [2.0]);
 }
 
-/// Where there is no folder any more what comes waits, up to a limit, and is written once there is one.
+/// If the folder is missing, data wait, up to a limit, and are written once there is one.
 #[test]
 fn what_cannot_be_written_waits_and_more_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn what_cannot_be_written_waits_and_more_is_dropped() {
     assert_eq!((rows(&path, "gate").len(), alarms(&path, "gate").len()), (20_000, 1));
 }
 
-/// Who reads for long keeps the log from being emptied: it does not grow without end.
+/// A long read prevents the log from being emptied, but it does not grow without limit.
 #[test]
 fn a_reader_that_never_ends_does_not_make_the_files_grow_beyond_their_room() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn alarms_are_there_once_with_their_end_also_those_that_only_the_journal_had() {
     before.write();
     let found = |path: &Path| alarms(path, "gate").iter().map(|a| (a.number, a.cleared)).collect::<Vec<_>>();
     assert_eq!(found(&path), [(0, Some(now - 8000)), (1, None)]);
-    // Killed before it wrote the third.
+    // It was killed before it wrote the third.
     drop(before);
     let (after, ..) = writer(&path, ROOM, (0..3).map(|n| alarm(n, now - 9000 + 2000 * n as i64)).collect());
     drop(after);
@@ -250,7 +250,7 @@ fn alarms_are_there_once_with_their_end_also_those_that_only_the_journal_had() {
     );
 }
 
-/// More than one answer has.
+/// More alarms than one answer contains.
 #[test]
 fn many_alarms_come_piece_by_piece_and_a_chart_has_the_newest() {
     let folder = tempfile::tempdir().unwrap();
@@ -267,7 +267,8 @@ fn many_alarms_come_piece_by_piece_and_a_chart_has_the_newest() {
     assert_eq!(chart.alarms.iter().map(|alarm| alarm.number).collect::<Vec<_>>(), (2001..3001).collect::<Vec<i64>>());
 }
 
-/// An hour back: what comes joins what is there of that hour. A year ahead and back: both are where their clock said.
+/// After an hour back, data are merged with those of that hour. After a year ahead and back, both are where their
+/// clock put them.
 #[test]
 fn rows_are_in_the_order_of_the_clock_whatever_it_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,11 +284,11 @@ fn rows_are_in_the_order_of_the_clock_whatever_it_does() {
     };
     come(TODAY, 1.0);
     come(TODAY - HOUR, 2.0);
-    // The clock was put back, and these ten minutes come again.
+    // The clock was set back, and these ten minutes occur again.
     come(TODAY, 3.0);
     come(TODAY + 365 * DAY, 4.0);
     come(TODAY + HOUR, 5.0);
-    // Before 1970, where a clock without a battery begins, and as far ahead as it goes.
+    // Before 1970, where a clock without a battery begins, and as late as possible.
     come(-DAY, 6.0);
     come(i64::MAX / 2, 7.0);
     assert_eq!((writing.get(), dropped.get()), (1, 0));

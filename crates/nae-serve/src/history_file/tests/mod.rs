@@ -1,5 +1,5 @@
-//! The file of the history: what is in it is what came, thinned, for as long and in as much room as the settings say; and what
-//! becomes of it with damage, other versions, clocks that jump, and others who read.
+//! Tests of the history's file: it contains the recorded data, merged, for the time and within the size of the
+//! settings; and its behaviour with damage, other versions, clocks that jump, and other readers.
 #![allow(clippy::unwrap_used)]
 
 mod figures;
@@ -22,7 +22,7 @@ use super::{Span, schema};
 const SECOND: i64 = 1000;
 const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
-/// Some day of 2026, at midnight.
+/// A day of 2026, at midnight.
 const TODAY: i64 = 20_600 * DAY;
 const ALL: Span = Span { from: 0, to: 2 * TODAY };
 
@@ -56,7 +56,7 @@ fn open(path: &Path, cameras: &[&str]) -> Store {
     Store::open(path, &cameras, TODAY).unwrap()
 }
 
-/// Puts points of the first camera in.
+/// Stores points of the first camera.
 fn add(store: &mut Store, points: impl IntoIterator<Item = Point>) {
     let mut pending = Pending::of(1);
     points.into_iter().for_each(|point| pending.energies[0].add(Interval::of(point)));
@@ -69,7 +69,7 @@ fn alarm(number: u64, time: i64) -> AlarmRecord {
     AlarmRecord { id, number, time, energy: 2.5, threshold: Some(0.5), model: "0a0b0c0d".to_owned(), night: false }
 }
 
-/// A writer of the camera `gate`, and its figures: writing, dropped.
+/// A writer of the camera `gate`, and its metrics: writing, dropped.
 fn writer(path: &Path, bytes: u64, alarms: Vec<AlarmRecord>) -> (Writer, Gauge, Counter) {
     let (writing, dropped) = (Gauge::default(), Counter::default());
     let setup = Setup {

@@ -1,4 +1,4 @@
-//! Rows that are made of rows, beside rows that are made of all frames; and what goes.
+//! Tests that merged rows are equal to rows made from all frames; and of deletion.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::interval::{Gathered, LENGTHS, beginning};
 use super::super::retention::THINNED_AFTER;
 use super::*;
 
-/// What the rows have to be: each frame looked at by itself, which is simple.
+/// The expected rows, computed simply, frame by frame.
 fn expected(points: &[Point], now: i64) -> Vec<Interval> {
     let minutes = beginning(now - THINNED_AFTER[0], LENGTHS[1]);
     let quarters = beginning(now - THINNED_AFTER[1], LENGTHS[2]);
@@ -54,7 +54,7 @@ fn expected(points: &[Point], now: i64) -> Vec<Interval> {
         .collect()
 }
 
-/// The same, but for the rounding of means.
+/// Equal up to the rounding of means.
 fn assert_same(found: &[Interval], expected: &[Interval]) {
     assert_eq!(found.len(), expected.len(), "{found:#?}\n{expected:#?}");
     for (found, expected) in found.iter().zip(expected) {
@@ -63,7 +63,7 @@ fn assert_same(found: &[Interval], expected: &[Interval]) {
     }
 }
 
-/// Frames one after the other, some close together, some days apart, of two models and three thresholds.
+/// Successive frames, some close together, some days apart, of two models and three thresholds.
 fn frames() -> impl Strategy<Value = Vec<Point>> {
     let apart = prop_oneof![4 => 0..400_i64, 4 => 0..40_000_i64, 1 => 0..2 * HOUR, 1 => 0..9 * DAY];
     let threshold = prop_oneof![Just(None), Just(Some(0.5_f32)), Just(Some(0.75))];
@@ -81,7 +81,7 @@ fn frames() -> impl Strategy<Value = Vec<Point>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Written batch by batch, thinned in between or only in the end.
+    /// Written batch by batch, merged in between or only at the end.
     #[test]
     fn thinned_rows_are_what_all_frames_make(
         points in frames(), batch in 1..20_usize, between in any::<bool>(), gone in 0..70 * DAY,
@@ -96,7 +96,7 @@ proptest! {
             let now = some.last().unwrap().time;
             while between && store.age(limits, now).unwrap() {}
         }
-        // Often so that a row begins before the age at which it becomes a longer one, and ends after it.
+        // Often such that a row begins before the age at which it is merged to a longer one, and ends after it.
         let last = points.last().unwrap().time;
         let near = THINNED_AFTER.get(at).map(|age| edge.get(&points).time + age + off);
         let now = near.unwrap_or(last + gone).max(last);
@@ -105,7 +105,7 @@ proptest! {
         prop_assert!(rows(&path, "yard").is_empty());
     }
 
-    /// A chart of any width: no frame is lost, and the highest is in it.
+    /// For a chart of any width: no frame is lost, and the highest energy is in it.
     #[test]
     fn a_chart_has_all_frames_of_its_span(points in frames(), from in 0..80 * DAY, long in 1..80 * DAY, slices in 1..700_u64) {
         let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ proptest! {
         let mut made = Gathered::default();
         within.for_each(|row| made.add(if row.seconds < chart.seconds { row.within(chart.seconds) } else { row }));
         assert_same(&chart.slices, &made.into_intervals());
-        // Each model has its own.
+        // Each model has its own slices.
         prop_assert!(chart.slices.len() as u64 <= 2 * (slices + 2));
         prop_assert_eq!(chart.seconds, ((long / 1000) as f64 / slices as f64).ceil().max(1.0) as i64);
     }
@@ -153,8 +153,8 @@ fn what_is_older_than_the_settings_say_goes() {
     assert_eq!(found, [2, 3, 4, 5, 6, 7]);
 }
 
-/// Three days of two cameras, a frame a second each: what the file has room for is the newest second by second, the rest thinned
-/// earlier than by its age; where even that does not fit the oldest goes.
+/// Three days of two cameras with a frame per second each: the file has room for the newest data second by second, and
+/// the rest is merged earlier than by its age; if even that does not fit, the oldest is deleted.
 #[test]
 fn the_file_stays_within_its_room() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn the_file_stays_within_its_room() {
     }
     assert!(!store.make_room(limits).unwrap(), "there is nothing to do");
 
-    // Less than two hours of seconds take.
+    // Less than two hours of rows of a second need.
     let limits = HistoryLimits { days: 90, bytes: 3_400_000 };
     while store.make_room(limits).unwrap() {}
     assert!(measured() <= 3_400_000, "{}", measured());

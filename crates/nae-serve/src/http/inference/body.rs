@@ -1,5 +1,5 @@
-//! The bytes of a request for inference: unpacked, and divided into the JSON and the tensors after it. What the
-//! JSON says is not looked at here.
+//! The bytes of a request for inference: decompresses them, and divides them into the JSON and the tensors
+//! after it. The JSON is parsed elsewhere.
 
 use std::io::{BufRead, Read};
 
@@ -10,7 +10,7 @@ use flate2::bufread::{GzDecoder, ZlibDecoder};
 
 use super::super::{Problem, body, too_large};
 
-/// How long the JSON is, where tensors follow it.
+/// The header with the length of the JSON if tensors follow it.
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// The JSON of a request, and the bytes after it.
@@ -19,16 +19,16 @@ pub(super) struct Parts {
     pub(super) binary: Bytes,
 }
 
-/// A content coding that is taken.
+/// A supported content coding.
 #[derive(Clone, Copy)]
 pub(crate) enum Coding {
     Gzip,
-    /// With zlib's header and checksum, as the coding `deflate` of HTTP is.
+    /// The zlib format, which HTTP calls `deflate`.
     Deflate,
 }
 
 impl Parts {
-    /// Reads a request whose body has at most `limit` bytes, packed and unpacked.
+    /// Reads a request whose body has at most `limit` bytes, both compressed and decompressed.
     pub(super) async fn receive(request: Request, limit: usize) -> Result<Self, Problem> {
         let coding = coding(request.headers())?;
         let length = json_length(request.headers())?;
@@ -36,13 +36,13 @@ impl Parts {
         if coding.is_none() {
             return Self::read(bytes, coding, length, limit);
         }
-        // Unpacking takes up to tenths of a second, in which a thread of the runtime would answer nobody.
+        // Decompression takes up to tenths of a second, during which it would block a thread of the runtime.
         tokio::task::spawn_blocking(move || Self::read(bytes, coding, length, limit))
             .await
             .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))?
     }
 
-    /// Unpacks and divides a body.
+    /// Decompresses and divides a body.
     pub(super) fn read(
         body: Bytes,
         coding: Option<Coding>,
@@ -83,7 +83,7 @@ fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
 fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Problem> {
     let mut lengths = headers.get_all(JSON_LENGTH).iter();
     let Some(first) = lengths.next() else { return Ok(None) };
-    // Not what `parse` alone takes: a sign.
+    // Digits only: `parse` would also accept a sign.
     let digits = first.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     match digits.and_then(|text| text.parse().ok()) {
         Some(length) if lengths.next().is_none() => Ok(Some(length)),
@@ -101,12 +101,12 @@ fn unpack(packed: &[u8], coding: Coding, limit: usize) -> Result<Bytes, Problem>
     }
 }
 
-/// What a decoder gives, if it ends within the limit and nothing comes after it.
+/// The output of a decoder, if it ends within the limit and no bytes follow it.
 fn whole<D: Read, R: BufRead>(mut decoder: D, rest: fn(D) -> R, limit: usize) -> Result<Bytes, Problem> {
     let wrong =
         |reason: String| Problem::new(StatusCode::BAD_REQUEST, format!("the request does not unpack: {reason}"));
     let mut bytes = Vec::new();
-    // One more than allowed tells too much from just enough.
+    // One byte more than the limit distinguishes too much from just enough.
     decoder.by_ref().take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
     if bytes.len() > limit {
         return Err(too_large(limit));
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// What a few packed bytes can claim to be; counts what is taken of it.
+    /// Endless data, to which a few compressed bytes can expand; counts what is read of it.
     struct Endless(usize);
 
     impl Read for Endless {

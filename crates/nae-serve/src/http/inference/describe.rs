@@ -1,4 +1,4 @@
-//! What the service and its model say of themselves: the protocol's metadata, and Triton's model configuration.
+//! Descriptions of the service and its model: the protocol's metadata, and Triton's model configuration.
 
 use nae_core::Shape;
 use serde_json::{Value, json as value};
@@ -14,7 +14,7 @@ pub(super) fn server() -> Value {
     })
 }
 
-/// The number of images in a request is the client's: −1.
+/// The protocol's metadata. The client chooses the number of images in a request: −1.
 pub(super) fn metadata(name: &str, model: &Model) -> Value {
     let Shape { channels, height, width } = model.detector.contract().input;
     let output = |o: Output| value!({"name": o.name(), "datatype": o.datatype(), "shape": [-1]});
@@ -27,8 +27,8 @@ pub(super) fn metadata(name: &str, model: &Model) -> Value {
     })
 }
 
-/// A `max_batch_size` of 0 is no limit: it says that the shapes hold the number of images. Triton would otherwise
-/// give every output a second dimension.
+/// Triton's model configuration. A `max_batch_size` of 0 is no limit: it means that the shapes contain the number
+/// of images. Otherwise, Triton would add a second dimension to every output.
 pub(super) fn config(name: &str, model: &Model) -> Value {
     let Shape { channels, height, width } = model.detector.contract().input;
     let output = |o: Output| value!({"name": o.name(), "data_type": format!("TYPE_{}", o.datatype()), "dims": [-1]});

@@ -1,4 +1,4 @@
-//! The lists in the JSON of a request, read without more memory than they are worth.
+//! The lists in the JSON of a request, parsed without using much more memory than their content needs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-/// Entries of a list that is not of numbers: more than any good request has.
+/// The maximum number of entries of a list that does not contain numbers: more than any valid request has.
 const FEW: usize = 8;
-/// Lists in lists that the data may be: images, channels, rows, columns.
+/// The maximum nesting of lists of data: images, channels, rows, columns.
 const DEPTH: usize = 4;
 
-/// A list of a few entries. One that is too long is an error at once: what the parser makes of an entry may take several
-/// times the memory of its text.
+/// A list of a few entries. A list that is too long is an error at once, since a parsed entry may take several times
+/// the memory of its text.
 pub(super) struct Few<T>(pub(super) Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
@@ -42,8 +42,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
     }
 }
 
-/// The numbers of a list, or of the nested lists that the protocol allows as well. They are read without the tree of
-/// values in between, which would take many times the memory.
+/// The numbers of a list, or of the nested lists that the protocol also permits. They are parsed without an
+/// intermediate tree of values, which would take many times the memory.
 pub(super) struct Numbers(pub(super) Vec<f32>);
 
 impl<'de> Deserialize<'de> for Numbers {
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Numbers {
     }
 }
 
-/// A list in which `depth` lists, itself with them, may be nested.
+/// A list in which lists may be nested; `depth` includes the list itself.
 struct List<'a> {
     depth: usize,
     values: &'a mut Vec<f32>,

@@ -1,7 +1,7 @@
-//! The Open Inference Protocol (KServe's version 2), for clients that speak it: the tensor is the network's
-//! input, prepared by the client, as JSON or as bytes after the JSON (Triton's extension `binary_tensor_data`).
-//! Here is what an address does. The bytes of a request are divided in `body`, `request` says what is asked in
-//! them (its lists are in `lists`), `outputs` writes the answer, `describe` says what the model takes and gives.
+//! The Open Inference Protocol (KServe's version 2): the tensor is the network's input, prepared by the client, as JSON
+//! or as bytes after the JSON (Triton's extension `binary_tensor_data`). This module has the handlers of the addresses.
+//! `body` divides the bytes of a request, `request` parses them (`lists` its lists), `outputs` writes the answer,
+//! `describe` describes the model's inputs and outputs.
 
 mod body;
 mod describe;
@@ -28,7 +28,7 @@ use super::super::scorer::{Answer, Failure, Input};
 use super::score::answer;
 use super::{Problem, json, watching};
 
-/// What an address names.
+/// The model that an address names.
 #[derive(Deserialize)]
 pub(super) struct Target {
     model: String,
@@ -43,7 +43,7 @@ pub(super) async fn live() -> Response {
     json(StatusCode::OK, &value!({"live": true}))
 }
 
-/// Unlike the service, which has a page, the protocol has nothing to give without a model.
+/// Without a model the protocol has nothing to offer, unlike the service, which has a page.
 pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response, Problem> {
     if state.cameras.iter().all(|camera| camera.model.load().is_none()) {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, NoModel));
@@ -52,7 +52,7 @@ pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response,
     Ok(json(StatusCode::OK, &value!({"ready": true})))
 }
 
-/// Whether images can be scored with this model. Asked without a token, so that a wrong name is not told the right one.
+/// Whether images can be scored with this model. This needs no token, so that an error must not reveal the right name.
 pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>) -> Result<Response, Problem> {
     let (camera, _) = known(&state, &target).map_err(|problem| {
         if problem.0 != StatusCode::NOT_FOUND {
@@ -87,7 +87,7 @@ pub(super) async fn config(
     Ok(json(StatusCode::OK, &describe::config(&target.model, &model)))
 }
 
-/// Triton's clients ask for it. The counters of the service are of another kind: there is no time for each phase.
+/// Triton's clients request it. The counters of the service are of another kind, without a time for each phase.
 pub(super) async fn statistics(
     State(service): State<Arc<Service>>,
     Path(target): Path<Target>,
@@ -99,11 +99,11 @@ pub(super) async fn statistics(
     ))
 }
 
-/// A model is called as its camera; that of an only camera also as its file in the settings, without the extension. Its version is
-/// the file's checksum.
+/// The model of a request. Its name is that of its camera; for a single camera, the name of its file in the settings,
+/// without the extension, is also accepted. Its version is the file's checksum.
 ///
 /// # Errors
-/// 404 for another name or version, 503 where there is no model of this camera yet.
+/// 404 for another name or version, 503 if the camera has no model yet.
 fn known(service: &Service, target: &Target) -> Result<(Arc<Camera>, Arc<Model>), Problem> {
     let only = service.only_camera();
     let file = only.map(|camera| match &camera.config.model {
@@ -136,7 +136,7 @@ pub(super) async fn infer(
     let (camera, model) = known(&service, &target)?;
     let parts = Parts::receive(request, service.config.max_body).await?;
     let asked = Asked::parse(&parts, model.detector.contract())?;
-    // All at once into the queue, so that they are scored together.
+    // All are queued at once, so that they are scored together.
     let waiting: Vec<_> = asked.images().map(|image| answer(&camera, Input::Prepared(image))).collect();
     let mut answers = Vec::with_capacity(waiting.len());
     for one in waiting {
@@ -147,7 +147,7 @@ pub(super) async fn infer(
     outputs::response((&target.model, &model.digest), asked.id.as_deref(), &asked.outputs, &answers)
 }
 
-/// Refuses scores by another file than the one that the request was checked against: it was exchanged meanwhile.
+/// Refuses scores of a model other than that against which the request was checked, if it was exchanged meanwhile.
 fn one_version<'a>(asked: &str, mut found: impl Iterator<Item = &'a str>) -> Result<(), Problem> {
     if found.all(|version| version == asked) {
         return Ok(());
@@ -156,7 +156,7 @@ fn one_version<'a>(asked: &str, mut found: impl Iterator<Item = &'a str>) -> Res
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason))
 }
 
-/// The images of a request, for the fuzz targets.
+/// Parses the images of a request, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(crate) fn images(
     body: axum::body::Bytes,

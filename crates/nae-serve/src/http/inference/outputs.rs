@@ -1,4 +1,4 @@
-//! The outputs of inference, and the answer that holds them, as JSON or as bytes after the JSON.
+//! The outputs of inference, and the answer that contains them, as JSON or as bytes after the JSON.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use super::super::super::scorer::Answer;
 use super::super::{Problem, json};
 use super::body::JSON_LENGTH;
 
-/// What the model gives for each image.
+/// An output of the model for each image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Energy,
@@ -16,7 +16,7 @@ pub(super) enum Output {
     Anomaly,
 }
 
-/// An output that is asked for.
+/// A requested output.
 pub(super) struct Wanted {
     pub(super) output: Output,
     pub(super) binary: bool,
@@ -48,7 +48,7 @@ impl Output {
         }
     }
 
-    /// Little-endian. A p-value that there is not, `null` in JSON, is not a number here.
+    /// Appends the value, little-endian. A missing p-value, which is `null` in JSON, is NaN here.
     fn append(self, answer: &Answer, bytes: &mut Vec<u8>) {
         match self {
             Self::Energy => bytes.extend(answer.scored.energy.to_le_bytes()),
@@ -62,7 +62,7 @@ fn anomaly(answer: &Answer) -> bool {
     answer.scored.verdict.is_some_and(|verdict| verdict.is_anomaly())
 }
 
-/// The answer to a request that gave itself this `id`.
+/// The answer to a request with this `id`.
 pub(super) fn response(
     (name, version): (&str, &str),
     id: Option<&str>,

@@ -1,4 +1,4 @@
-//! What a request for inference asks: images and outputs, checked. How its bytes were divided is in `body`.
+//! Parses and checks a request for inference: its images and outputs. `body` divides its bytes.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -11,25 +11,25 @@ use super::body::Parts;
 use super::lists::{Few, Numbers};
 use super::outputs::{Output, Wanted};
 
-/// Images in a request.
+/// The maximum number of images in a request.
 const MOST: usize = 256;
 
-/// A request that can be answered.
+/// A valid request.
 pub(super) struct Asked {
     pub(super) id: Option<String>,
     pub(super) outputs: Vec<Wanted>,
     pixels: Pixels,
-    /// Values of one image.
+    /// The number of values of one image.
     length: usize,
 }
 
 /// The images, one after the other.
 enum Pixels {
-    /// The network's input.
+    /// The values of the network's input.
     Real(Vec<f32>),
-    /// The same, little-endian.
+    /// The same as little-endian bytes.
     RealBytes(Bytes),
-    /// Bytes of images, which become the network's input as those of a file do.
+    /// 8-bit pixels, which are converted to the network's input like those of an image file.
     Eight(Bytes, Preprocessing),
 }
 
@@ -56,10 +56,10 @@ struct Requested {
     parameters: Option<Parameters>,
 }
 
-/// Parameters of a request, an input or an output; those that are not here say nothing to this service.
+/// The parameters of a request, an input or an output; others are ignored.
 #[derive(Default, Deserialize)]
 struct Parameters {
-    /// As wide on every machine, so that a size that lies is refused in the same words.
+    /// 64 bits on every machine, so that a wrong size gives the same error everywhere.
     binary_data_size: Option<u64>,
     binary_data: Option<bool>,
     binary_data_output: Option<bool>,
@@ -109,7 +109,7 @@ fn wrong(reason: impl ToString) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, reason)
 }
 
-/// The outputs named, or all where none is.
+/// The named outputs, or all if none is named.
 fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Problem> {
     if requested.is_empty() {
         return Ok(Output::ALL.map(|output| Wanted { output, binary }).into());
@@ -121,7 +121,7 @@ fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Proble
             let names = Output::ALL.map(Output::name).join("`, `");
             return Err(wrong(format!("expected outputs of `{names}`, found `{name}`")));
         };
-        // A short request could otherwise ask for a long answer.
+        // Otherwise, a short request could cause a long answer.
         if wanted.iter().any(|other| other.output == output) {
             return Err(wrong(format!("expected each output once, found `{name}` twice")));
         }
@@ -135,11 +135,11 @@ fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Proble
     Ok(wanted)
 }
 
-/// The values of the input, by what the tensor says of itself.
+/// The values of the input tensor, in the form that its fields describe.
 fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) -> Result<Pixels, Problem> {
     let Tensor { name, shape: Few(found), datatype, parameters, data } = tensor;
     let parameters = parameters.unwrap_or_default();
-    // Bytes are brightness only where the network takes images.
+    // Bytes are brightnesses only if the network takes images.
     let takes_images = matches!(shape.channels, 1 | 3);
     let eight = match datatype.as_str() {
         "FP32" if name == "image" => false,
@@ -158,7 +158,7 @@ fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) ->
             )));
         }
     };
-    // At most 256 inputs of a network that is in memory: nothing overflows.
+    // Cannot overflow: at most 256 inputs of a network that fits in memory.
     let values = count * shape.len();
     if parameters.shared_memory_region.is_some() {
         return Err(wrong("shared memory is not served; send the values in `data` or as binary data"));

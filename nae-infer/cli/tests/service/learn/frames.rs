@@ -58,7 +58,7 @@ fn collecting_ends_by_itself_and_goes_on_where_it_is_asked_to() {
     act(&service, "collect", r#"{"frames": 2, "min_distance": 50}"#);
     show(&service, &place, "a", [10, 55, 100]);
     eventually("there are enough", || phase(&service) == "collected");
-    assert_eq!(status(&service)["note"], "2 frames were collected, as many as were asked for");
+    assert_eq!(status(&service)["note"], "2 frames were collected, as many as requested");
     act(&service, "collect", r#"{"minutes": 0.01, "min_distance": 0}"#);
     eventually("the time is up", || phase(&service) == "collected");
     assert_eq!(status(&service)["note"], "the time was up after 2 frames");

@@ -12,7 +12,7 @@ use crate::report::{Resume, RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
 /// An interrupted run, as read from its folder.
-pub struct BrokenOff {
+pub struct InterruptedRun {
     /// The run folder.
     pub folder: PathBuf,
     /// The run's settings.
@@ -26,10 +26,10 @@ pub struct BrokenOff {
 /// An error that prevents the resumption of a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BrokenOffError {
+pub enum InterruptedRunError {
     /// The run's selection set is not available here.
     #[error(
-        "{}: the run selects by the set \"{selection}\", which only the experiment has; go on with it by the same \
+        "{}: the run selects by the set \"{selection}\", which only the experiment has; continue it by the same \
          `nae-train reproduce` that it was begun with", folder.display()
     )]
     Selection {
@@ -52,7 +52,7 @@ pub enum BrokenOffError {
     Run(#[from] RunError),
 }
 
-impl BrokenOff {
+impl InterruptedRun {
     /// Reads settings, seed and state from the run folder at `folder`.
     ///
     /// # Errors
@@ -65,17 +65,17 @@ impl BrokenOff {
     /// Reads the run's data again, from `data` if they are not embedded.
     ///
     /// # Errors
-    /// [`BrokenOffError`] if the data cannot be read, are not those of the run, or overlap with `outliers`; or if the
+    /// [`InterruptedRunError`] if the data cannot be read, are not those of the run, or overlap with `outliers`; or if the
     /// run has a selection set.
     pub fn prepare(
         self,
         data: Option<&Path>,
         outliers: Option<&Path>,
         corrupt: Corrupt,
-    ) -> Result<(Prepared, Resume), BrokenOffError> {
+    ) -> Result<(Prepared, Resume), InterruptedRunError> {
         let Self { folder, config, seed, resume } = self;
         if let Some(selection) = resume.facts.selection {
-            return Err(BrokenOffError::Selection { folder, selection });
+            return Err(InterruptedRunError::Selection { folder, selection });
         }
         if let (Some(data), Some(outliers)) = (data, outliers) {
             own::apart(data, outliers)?;
