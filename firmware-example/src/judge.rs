@@ -1,4 +1,4 @@
-//! What follows from a score: verdict, alarm, drift. The same for every model.
+//! Steps after a score: verdict, alarm, drift. The same for every model.
 
 use core::fmt;
 use embedded_hal::digital::{OutputPin, PinState};
@@ -6,14 +6,14 @@ use nae_core::drift::{Drift, DriftError, PageHinkley};
 use nae_core::engine::EngineError;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
 
-/// Alarm at 3 anomalies of the last 5 images, off when one or none is left.
+/// The alarm turns on at 3 anomalies among the last 5 images, and off at one or none.
 const ALARM: Result<AlarmSettings, nae_core::verdict::AlarmSettingsError> = AlarmSettings::new(3, 1, 5);
 
-/// Drift: shifts of the mean within a quarter of the threshold are ignored; the sum of what is beyond may reach five
+/// Drift: shifts of the mean within a quarter of the threshold are ignored; the sum of the excess may reach five
 /// thresholds.
 const DRIFT: (f32, f32) = (0.25, 5.0);
 
-/// Alarm filter and drift watch, and the pin of the alarm: high when it is on.
+/// Alarm filter, drift watch, and the pin of the alarm, which is high while the alarm is on.
 #[derive(Debug)]
 pub struct Judge<P> {
     pin: P,
@@ -22,13 +22,13 @@ pub struct Judge<P> {
     threshold: Option<f32>,
 }
 
-/// What one image came to.
+/// The results for one image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "firmware", derive(defmt::Format))]
 pub struct Report {
     /// Energy and p-value of the image.
     pub score: Score,
-    /// Verdict by the model's threshold; normal when it has none.
+    /// Verdict by the model's threshold; normal if it has none.
     pub verdict: Verdict,
     /// Whether the alarm is on.
     pub alarm: bool,
@@ -36,15 +36,15 @@ pub struct Report {
     pub drift: Drift,
 }
 
-/// Why the application cannot start. None of these happens with the model it was built with.
+/// The reason why the application cannot start. None of these occurs with the model it was built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "firmware", derive(defmt::Format))]
 pub enum SettingsError {
     /// The engine refuses the model.
     Engine(EngineError),
-    /// The alarm's settings.
+    /// The alarm's settings are invalid.
     Alarm(nae_core::verdict::AlarmSettingsError),
-    /// The drift watch's settings.
+    /// The drift watch's settings are invalid.
     Drift(DriftError),
 }
 
@@ -61,11 +61,11 @@ impl fmt::Display for SettingsError {
 impl core::error::Error for SettingsError {}
 
 impl<P: OutputPin> Judge<P> {
-    /// Before the first score; the pin is left as it is. Drift is measured in thresholds, or in units of energy where
-    /// the model has none.
+    /// Returns the state before the first score; the pin is not changed. Drift is measured in thresholds, or in units
+    /// of energy if the model has no threshold.
     ///
     /// # Errors
-    /// [`SettingsError`].
+    /// [`SettingsError`] if the settings of the alarm or of the drift watch are invalid.
     pub fn new(pin: P, threshold: Option<f32>) -> Result<Self, SettingsError> {
         let unit = threshold.unwrap_or(1.0);
         let (tolerance, limit) = DRIFT;
@@ -77,10 +77,10 @@ impl<P: OutputPin> Judge<P> {
         })
     }
 
-    /// Takes the next score, and drives the alarm.
+    /// Evaluates the next score, and drives the alarm.
     ///
     /// # Errors
-    /// The pin's.
+    /// The pin's error if it cannot be set.
     pub fn observe(&mut self, score: Score, verdict: Option<Verdict>) -> Result<Report, P::Error> {
         let verdict = verdict.unwrap_or(Verdict::Normal);
         let alarm = self.filter.observe(verdict);
@@ -88,16 +88,16 @@ impl<P: OutputPin> Judge<P> {
         Ok(Report { score, verdict, alarm, drift: self.drift(score.energy) })
     }
 
-    /// Drift is of the many: one anomaly counts as no more than an image at the threshold.
+    /// Drift concerns many images: one anomaly counts as no more than an image at the threshold.
     fn drift(&mut self, energy: f32) -> Drift {
         match self.drift.observe(self.threshold.map_or(energy, |threshold| energy.min(threshold))) {
             Ok(drift) => drift,
-            // Without a threshold, energies can be as large as floats: the watch begins anew.
+            // Without a threshold, energies can be as large as floats: the watch starts anew.
             Err(DriftError::Overflow) => {
                 self.drift.reset();
                 Drift::Steady
             }
-            // No energy of a score: those are finite.
+            // Other errors cannot occur, since energies of scores are finite.
             Err(_) => Drift::Steady,
         }
     }

@@ -1,8 +1,8 @@
 #![no_std]
 #![deny(unsafe_code)]
-//! The application: capture an image, score it, drive the alarm pin. It knows no board; what it
-//! touches of the outside comes through [`ImageSource`] and `embedded-hal`'s `OutputPin`. The
-//! binaries in `src/bin` bring a board, logging and the vectors.
+//! The application: captures an image, scores it, drives the alarm pin. It does not depend on a board; it accesses the
+//! outside through [`ImageSource`] and `embedded-hal`'s `OutputPin`. The binaries in `src/bin` add a board, logging and
+//! the vectors.
 
 mod judge;
 pub mod model;
@@ -16,19 +16,19 @@ pub use ring::{Feed, QueuedImages, Ring, ring};
 pub use serial::SerialImages;
 pub use watch::{Fault, Memory, Watch};
 
-/// Where images come from: a camera, a serial line, a list in flash.
+/// A source of images, such as a camera, a serial line, or a list in flash.
 pub trait ImageSource {
-    /// Why there is no image.
+    /// The reason why there is no image.
     type Error;
 
-    /// Fills `image` with the next one: bytes in HWC order, of the model's size.
+    /// Fills `image` with the next image: bytes in HWC order, of the model's size.
     ///
     /// # Errors
-    /// Whatever keeps the source from giving an image; the content of `image` is then undefined.
+    /// The source's error if it cannot give an image; the content of `image` is then undefined.
     fn capture(&mut self, image: &mut [u8]) -> Result<(), Self::Error>;
 }
 
-/// Images one after the other from memory.
+/// A source of consecutive images in memory.
 ///
 /// ```
 /// use firmware_example::{ImageSource, StoredImages};
@@ -49,7 +49,7 @@ pub struct StoredImages<'a> {
 pub struct EndOfImages;
 
 impl<'a> StoredImages<'a> {
-    /// Images that lie one after the other in `bytes`.
+    /// Returns a source of the images that lie one after the other in `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }

@@ -1,29 +1,30 @@
-//! Images through a ring buffer in fixed memory: whoever has them, an interrupt or a DMA driver, puts them in; the
-//! application takes them out at its own pace. No locks: one end each.
+//! Images through a ring buffer in fixed memory: the producer, such as an interrupt or a DMA driver, puts them in; the
+//! application takes them out at its own pace. There are no locks: each side has one end.
 
 use crate::{EndOfImages, ImageSource};
 use heapless::spsc::{Consumer, Producer, Queue};
 
-/// Room for `N` − 1 images of `LEN` bytes, to be put in a `static`.
+/// Room for `N` − 1 images of `LEN` bytes; to be placed in a `static`.
 pub type Ring<const LEN: usize, const N: usize> = Queue<Queued<LEN>, N>;
 
 /// An image in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued<const LEN: usize> {
     image: [u8; LEN],
-    /// How many were lost before it, since the start.
+    /// Number of images lost before this one, since the start.
     lost: u32,
 }
 
-/// The end that an interrupt holds.
+/// The producer's end, for an interrupt.
 pub struct Feed<'a, const LEN: usize> {
     producer: Producer<'a, Queued<LEN>>,
     lost: u32,
 }
 
-/// The end that the application holds: a source of images. `wait` is called after the ring was found empty, to sleep until
-/// the next interrupt; it says whether more can come. An image may come before it sleeps: it has to mask interrupts, look
-/// at [`Feed::is_empty`], and sleep in the mask, where a pending interrupt wakes the processor as well.
+/// The application's end: a source of images. `wait` is called after the ring was found empty, to sleep until the next
+/// interrupt; it returns whether more images can come. An image may arrive before it sleeps, so it must mask
+/// interrupts, check [`Feed::is_empty`], and sleep while they are masked; a pending interrupt wakes the processor all
+/// the same.
 pub struct QueuedImages<'a, const LEN: usize, W> {
     consumer: Consumer<'a, Queued<LEN>>,
     wait: W,
@@ -31,7 +32,7 @@ pub struct QueuedImages<'a, const LEN: usize, W> {
     follows: bool,
 }
 
-/// Both ends of `ring`.
+/// Returns both ends of `ring`.
 ///
 /// ```
 /// use firmware_example::{ImageSource, Ring, ring};
@@ -56,7 +57,7 @@ pub fn ring<const LEN: usize, const N: usize, W: FnMut() -> bool>(
 }
 
 impl<const LEN: usize> Feed<'_, LEN> {
-    /// Puts an image in; `false` where there is no room, and the image is lost.
+    /// Puts an image in; returns `false` if there is no room, and the image is lost.
     pub fn offer(&mut self, image: [u8; LEN]) -> bool {
         let fits = self.producer.enqueue(Queued { image, lost: self.lost }).is_ok();
         self.lost = self.lost.saturating_add(u32::from(!fits));
@@ -73,7 +74,7 @@ impl<const LEN: usize> Feed<'_, LEN> {
         self.producer.is_empty()
     }
 
-    /// Images that were lost so far.
+    /// Number of images lost so far.
     pub const fn lost(&self) -> u32 {
         self.lost
     }
@@ -89,7 +90,7 @@ impl<const LEN: usize, W> QueuedImages<'_, LEN, W> {
 impl<const LEN: usize, W: FnMut() -> bool> ImageSource for QueuedImages<'_, LEN, W> {
     type Error = EndOfImages;
 
-    /// Waits for the next image. Copies as much of it as `image` takes.
+    /// Waits for the next image. Copies as much of it as fits `image`.
     fn capture(&mut self, image: &mut [u8]) -> Result<(), EndOfImages> {
         let mut can_come = true;
         loop {
@@ -99,7 +100,7 @@ impl<const LEN: usize, W: FnMut() -> bool> ImageSource for QueuedImages<'_, LEN,
                 image.iter_mut().zip(next.image).for_each(|(to, from)| *to = from);
                 return Ok(());
             }
-            // One may have come between the look at the ring and the answer.
+            // An image may have arrived between the check of the ring and the answer.
             if !can_come {
                 return Err(EndOfImages);
             }

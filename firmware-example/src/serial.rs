@@ -6,14 +6,14 @@ use embedded_hal_nb::serial::Read;
 /// The bytes before each image.
 const SYNC: [u8; 2] = [0xA5, 0x5A];
 
-/// Receives images from any serial port of `embedded-hal-nb`.
+/// Receives images from any serial port that implements `embedded-hal-nb`.
 #[derive(Debug)]
 pub struct SerialImages<R> {
     line: R,
 }
 
 impl<R> SerialImages<R> {
-    /// A source that reads `line`.
+    /// Returns a source that reads `line`.
     pub const fn new(line: R) -> Self {
         Self { line }
     }
@@ -22,7 +22,7 @@ impl<R> SerialImages<R> {
 impl<R: Read> ImageSource for SerialImages<R> {
     type Error = R::Error;
 
-    /// Skips what comes before the sync bytes, then reads the image. Waits as long as it takes.
+    /// Skips bytes before the sync bytes, then reads the image. Waits without a limit.
     fn capture(&mut self, image: &mut [u8]) -> Result<(), R::Error> {
         let mut last = [0; 2];
         while last != SYNC {

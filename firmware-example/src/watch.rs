@@ -1,4 +1,4 @@
-//! One step of the application: image, score, and what [`Judge`] makes of it.
+//! One step of the application: image, score, and their evaluation by [`Judge`].
 
 use crate::ImageSource;
 use crate::judge::{Judge, Report, SettingsError};
@@ -6,7 +6,7 @@ use crate::model::{self, BLANK, Digits, DigitsEngine, Pixel};
 use embedded_hal::digital::OutputPin;
 use nae_core::engine::EngineError;
 
-/// The memory of the application, to be put in a `static`.
+/// The memory of the application; to be placed in a `static`.
 #[derive(Debug)]
 pub struct Memory {
     bytes: [u8; Digits::IMAGE_LEN],
@@ -15,7 +15,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Zeros.
+    /// Returns memory filled with zeros.
     pub const fn new() -> Self {
         Self { bytes: [0; Digits::IMAGE_LEN], image: [BLANK; Digits::IMAGE_LEN], arena: [0.0; Digits::ARENA_LEN] }
     }
@@ -27,7 +27,7 @@ impl Default for Memory {
     }
 }
 
-/// Watches a source of images and drives an alarm pin, high when the alarm is on.
+/// Watches a source of images and drives an alarm pin, which is high while the alarm is on.
 #[derive(Debug)]
 pub struct Watch<'m, S, P> {
     source: S,
@@ -36,7 +36,7 @@ pub struct Watch<'m, S, P> {
     judge: Judge<P>,
 }
 
-/// Why a step failed.
+/// The reason why a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "firmware", derive(defmt::Format))]
 pub enum Fault<S, P> {
@@ -44,15 +44,15 @@ pub enum Fault<S, P> {
     Source(S),
     /// The engine could not score it.
     Engine(EngineError),
-    /// The pin did not take its state.
+    /// The pin could not be set.
     Pin(P),
 }
 
 impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
-    /// Ready for the first image; the pin is left as it is.
+    /// Returns a watch that is ready for the first image; the pin is not changed.
     ///
     /// # Errors
-    /// [`SettingsError`].
+    /// [`SettingsError`] if the engine, the alarm or the drift watch cannot be set up.
     pub fn new(source: S, pin: P, memory: &'m mut Memory) -> Result<Self, SettingsError> {
         Ok(Self {
             source,
@@ -62,10 +62,10 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
         })
     }
 
-    /// Captures the next image into memory, as the model wants it.
+    /// Captures the next image into memory, in the model's format.
     ///
     /// # Errors
-    /// [`Fault::Source`].
+    /// [`Fault::Source`] if the source gives no image.
     pub fn capture(&mut self) -> Result<(), Fault<S::Error, P::Error>> {
         self.source.capture(&mut self.memory.bytes).map_err(Fault::Source)?;
         model::prepare(&self.memory.bytes, &mut self.memory.image);
@@ -75,7 +75,7 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     /// Scores the captured image and drives the alarm.
     ///
     /// # Errors
-    /// [`Fault::Engine`] or [`Fault::Pin`].
+    /// [`Fault::Engine`] if the image cannot be scored, [`Fault::Pin`] if the pin cannot be set.
     pub fn judge(&mut self) -> Result<Report, Fault<S::Error, P::Error>> {
         let (score, verdict) =
             model::score(&self.engine, &self.memory.image, &mut self.memory.arena).map_err(Fault::Engine)?;

@@ -1,4 +1,4 @@
-//! The application on the host: what it does with images, pins and faults.
+//! The application on the host: its behaviour with images, pins and faults.
 #![allow(clippy::unwrap_used)]
 
 use core::convert::Infallible;
@@ -27,13 +27,13 @@ impl OutputPin for Pin<'_> {
     }
 }
 
-/// A checkerboard: as far from a digit as a model could wish.
+/// A checkerboard, which is very different from a digit.
 fn checkerboard() -> [u8; 256] {
     core::array::from_fn(|i| if (i / 16 + i).is_multiple_of(2) { 255 } else { 0 })
 }
 
-/// Four digits, of which the 1 was never trained on, five checkerboards, and four digits more. The alarm comes with the third
-/// anomaly of the last five images, which is the second checkerboard, and goes when one is left.
+/// Four digits, of which the 1 was never trained on, five checkerboards, and four digits more. The alarm turns on with
+/// the third anomaly among the last five images, which is the second checkerboard, and turns off when one is left.
 #[test]
 fn the_pin_follows_the_alarm_and_the_source_ends() {
     let (digits, _) = include_bytes!("../vectors/digits.u8").as_chunks::<256>();
@@ -57,8 +57,8 @@ fn the_pin_follows_the_alarm_and_the_source_ends() {
     assert!(matches!(watch.capture(), Err(Fault::Source(EndOfImages))));
 }
 
-/// The watch on drift takes one checkerboard among many digits for an image at the threshold; it reports a camera that sees
-/// nothing else.
+/// The drift watch counts one checkerboard among many digits as an image at the threshold; it reports drift if the
+/// camera shows only checkerboards.
 #[test]
 fn one_anomaly_is_no_drift_and_many_are() {
     let (digits, _) = include_bytes!("../vectors/digits.u8").as_chunks::<256>();
@@ -87,7 +87,7 @@ fn after_an_overflow_the_watch_on_drift_begins_anew() {
     assert_eq!([5.0; 4].map(&mut drift)[3], Drift::Rising);
 }
 
-/// Bytes, then an overrun.
+/// A serial line that gives bytes, then an overrun.
 struct Line<'a>(&'a [u8]);
 
 impl serial::ErrorType for Line<'_> {

@@ -26,43 +26,43 @@
 // The longest window of an alarm, in verdicts.
 #define NAE_CORE_ALARM_WINDOW_MAX 32
 
-// What a function returns: 0 where it did what it says, else why it did not.
+// The result of a function: 0 for success, else the reason of the failure.
 enum nae_core_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-  // Done.
+  // Success.
   NAE_CORE_STATUS_OK = 0,
   // A pointer is NULL.
   NAE_CORE_STATUS_NULL = 1,
   // The model was not opened, or its last opening failed; or the alarm was not started.
   NAE_CORE_STATUS_NOT_READY = 2,
-  // An address is not divisible by what its values need: 4 for the bytes of a model, the arena, floats and
+  // An address is not divisible by the alignment of its values: 4 for the bytes of a model, the arena, floats and
   // `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
   NAE_CORE_STATUS_ALIGNMENT = 3,
   // The arena overlaps the image.
   NAE_CORE_STATUS_OVERLAP = 4,
   // The bytes are not a .nae file.
   NAE_CORE_STATUS_NOT_A_MODEL = 5,
-  // A .nae file of another version of the format than this library reads. What is added to the format leaves its
-  // version as it is: a newer file can also be refused with HEADER or LAYER.
+  // A .nae file of another version of the format than this library reads. Additions to the format do not change its
+  // version: a newer file can also be refused with HEADER or LAYER.
   NAE_CORE_STATUS_VERSION = 6,
-  // The file is shorter or longer than its header says.
+  // The file is shorter or longer than the length in its header.
   NAE_CORE_STATUS_LENGTH = 7,
   // The checksum is wrong: the file was altered.
   NAE_CORE_STATUS_CHECKSUM = 8,
   // The checksum is right, and the header or the calibration is invalid, or has a flag, energy or resize filter that
-  // this library does not know: a newer version may have made the file.
+  // is unknown to this library: a newer version may have made the file.
   NAE_CORE_STATUS_HEADER = 9,
-  // The checksum is right, and a layer is invalid, or of a kind or with an activation that this library does not know: a
+  // The checksum is right, and a layer is invalid, or has a kind or an activation that is unknown to this library: a
   // newer version may have made the file.
   NAE_CORE_STATUS_LAYER = 10,
   // The model needs operators that this library was built without.
   NAE_CORE_STATUS_OPERATORS = 11,
   // The processor is big-endian; models are little-endian.
   NAE_CORE_STATUS_ENDIANNESS = 12,
-  // The image has another length than the model's.
+  // The image has another length than the model's input.
   NAE_CORE_STATUS_IMAGE_LENGTH = 13,
   // The model takes 8-bit values and was given floats, or the reverse.
   NAE_CORE_STATUS_IMAGE_TYPE = 14,
@@ -76,9 +76,9 @@ enum nae_core_status
   NAE_CORE_STATUS_NO_CALIBRATION = 18,
   // A false-positive rate is not between 0 and 1, both excluded.
   NAE_CORE_STATUS_RATE = 19,
-  // The rate is below 1/(n + 1), n being the number of calibration energies.
+  // The rate is below 1/(n + 1), where n is the number of calibration energies.
   NAE_CORE_STATUS_RATE_TOO_LOW = 20,
-  // Not 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX.
+  // The settings are not 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX.
   NAE_CORE_STATUS_ALARM_SETTINGS = 21,
 };
 #ifndef __cplusplus
@@ -89,10 +89,10 @@ typedef int32_t nae_core_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// A model that `nae_core_open` has opened. Its fields are the library's. It points into the bytes it was opened from and
-// nowhere else, so that it may be copied by `=`. Nothing is to be freed.
+// A model that `nae_core_open` has opened. Its fields are private to the library. It points into the bytes it was
+// opened from and nowhere else, so it may be copied by `=`. Nothing needs to be freed.
 //
-// Once opened it is only read: any number of threads may use it at a time, each with an arena of its own.
+// Once opened it is only read: any number of threads may use it at the same time, each with its own arena.
 typedef struct nae_core_model {
   // Whether it was opened: not for the caller.
   uint64_t opened;
@@ -102,13 +102,13 @@ typedef struct nae_core_model {
 
 // Properties of a model.
 typedef struct nae_core_info {
-  // What a score takes, in units of about a multiply-accumulate. A device that takes models from outside can refuse what
-  // would run too long. Counted are `multiply_accumulates`, each value that a layer writes (4 times where it is
-  // interpolated or normalised, 16 times where its activation has an exponential), and the energy: each value of the
-  // image, or for structural similarity 5 times each value of each window of 11 x 11.
+  // The cost of one score, in units of about one multiply-accumulate. A device that takes models from outside can
+  // refuse a model that would run too long. The sum of `multiply_accumulates`, each value that a layer writes (4
+  // times if it is interpolated or normalized, 16 times if its activation has an exponential), and the energy: each
+  // value of the image, or for structural similarity 5 times each value of each window of 11 x 11.
   uint64_t operations;
   // Multiply-accumulates of convolutions and dense layers, and values that pooling layers read, padding included in
-  // both. Other layers and the energy are not counted: `operations` is what limits the time.
+  // both. Other layers and the energy are not counted, so only `operations` limits the time.
   uint64_t multiply_accumulates;
   // Channels of the image.
   size_t channels;
@@ -126,26 +126,26 @@ typedef struct nae_core_info {
   uint32_t calibration_count;
   // 1 for a model that takes 8-bit values, 0 for one that takes floats.
   int32_t is_int8;
-  // What an 8-bit value q stands for: scale * (q - zero_point). NaN for a model that takes floats.
+  // Scale of 8-bit values: a value q represents scale * (q - zero_point). NaN for a model that takes floats.
   float scale;
-  // See `scale`; 0 for a model that takes floats.
+  // Zero point of 8-bit values, see `scale`; 0 for a model that takes floats.
   int32_t zero_point;
-  // The value that a black pixel (0) becomes.
+  // The model's value for a black pixel (0).
   float low;
-  // The value that a white pixel (255) becomes.
+  // The model's value for a white pixel (255).
   float high;
   // An energy above it is an anomaly; NaN for a model without threshold.
   float threshold;
-  // Share of normal images above the threshold, at most; NaN for a model without threshold.
+  // The largest share of normal images above the threshold; NaN for a model without threshold.
   float false_positive_rate;
 } nae_core_info;
 
 // Score of one image.
 typedef struct nae_core_score {
-  // The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or one
-  // minus their similarity, as the model has it. Finite.
+  // The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or
+  // one minus their similarity, depending on the model. Finite.
   float energy;
-  // Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+  // Share of normal images with an energy at least as high, in (0, 1]; NaN for a model without calibration.
   float p_value;
   // An energy above it is an anomaly; NaN for a model without threshold.
   float threshold;
@@ -153,9 +153,9 @@ typedef struct nae_core_score {
   int32_t anomaly;
 } nae_core_score;
 
-// An alarm that `nae_core_alarm_start` has started: on at `raise` anomalies of the last `window` images, off when `clear`
-// or fewer are left. Its fields are the library's. It points nowhere, so that it may be copied by `=`. Nothing is to be
-// freed. One thread at a time may use it.
+// An alarm that `nae_core_alarm_start` has started: it turns on at `raise` anomalies among the last `window` images,
+// and off at `clear` or fewer. Its fields are private to the library. It contains no pointers, so it may be copied by
+// `=`. Nothing needs to be freed. One thread at a time may use it.
 typedef struct nae_core_alarm {
   // Whether it was started: not for the caller.
   uint64_t started;
@@ -167,29 +167,27 @@ typedef struct nae_core_alarm {
 extern "C" {
 #endif // __cplusplus
 
-// A status in words: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any number
-// is accepted.
+// The text of a status: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any
+// number is accepted.
 const char *nae_core_status_text(int32_t status);
 
 // Version of the library, such as "0.1.0", ended by a zero. Valid as long as the program runs, never NULL.
 const char *nae_core_version(void);
 
 // Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
-// writes to `model` what reads them in place. Time is linear in the length, plus the square of the number of layers: some
-// 490 instructions for each pair of layers on a Cortex-M4F, which are 16 million for 256 layers, the most that a model
-// can have.
+// writes to `model` the state that reads them in place. Time is linear in the length, plus the square of the number of
+// layers: some 490 instructions for each pair of layers on a Cortex-M4F, which are 16 million for 256 layers, the
+// largest number of layers of a model.
 //
-// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. The address of
-// `bytes` must be divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+// The bytes may come from anywhere and may be damaged: they are either refused, or run within the arena. The address
+// of `bytes` must be divisible by 4. They must stay in place, unchanged, as long as the model is used.
 //
-// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
-// OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
+// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for a fault of the file; OPERATORS;
+// ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
 //
 // # Safety
 // `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
-nae_core_status nae_core_open(struct nae_core_model *model,
-                              const uint8_t *bytes,
-                              size_t length);
+nae_core_status nae_core_open(struct nae_core_model *model, const uint8_t *bytes, size_t length);
 
 // Writes to `info` the properties of a model: the image it takes, the arena it needs, its threshold.
 //
@@ -199,8 +197,8 @@ nae_core_status nae_core_open(struct nae_core_model *model,
 // `model` is null, zeros, or from `nae_core_open`; `info` is null or valid for a write.
 nae_core_status nae_core_describe(const struct nae_core_model *model, struct nae_core_info *info);
 
-// Writes to `p_value` the share of normal images that are at least as strange as one of this energy, in (0, 1]: the
-// conformal p-value (1 + number of calibration energies >= energy)/(n + 1).
+// Writes to `p_value` the share of normal images with an energy at least as high, in (0, 1]: the conformal p-value
+// (1 + number of calibration energies >= energy)/(n + 1).
 //
 // Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; NON_FINITE for an energy that is NaN or infinite.
 //
@@ -209,7 +207,7 @@ nae_core_status nae_core_describe(const struct nae_core_model *model, struct nae
 nae_core_status nae_core_p_value(const struct nae_core_model *model, float energy, float *p_value);
 
 // Writes to `threshold` the energy above which an image is an anomaly, so that at most the share `false_positive_rate`
-// of normal images is one. For another rate than the model's own, which `nae_core_describe` gives.
+// of normal images is above it. This is for another rate than the model's own, which `nae_core_describe` gives.
 //
 // Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; RATE unless 0 < rate < 1; RATE_TOO_LOW below 1/(n + 1).
 //
@@ -217,11 +215,11 @@ nae_core_status nae_core_p_value(const struct nae_core_model *model, float energ
 // `model` is null, zeros, or from `nae_core_open`; `threshold` is null or valid for a write.
 nae_core_status nae_core_threshold(const struct nae_core_model *model, float false_positive_rate, float *threshold);
 
-// Scores pixels as a camera gives them: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a
-// pixel side by side (HWC). For every model: the library brings pixels to the model's range or 8-bit values.
+// Scores pixels of a camera: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a pixel
+// side by side (HWC). This works for every model: the library converts pixels to the model's range or 8-bit values.
 //
-// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The arena
-// is memory to work in: what it holds before does not matter, and it may be used otherwise between two scores. Its
+// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The
+// arena is working memory: its previous contents do not matter, and it may be used otherwise between two scores. Its
 // address must be divisible by 4.
 //
 // Errors: NULL, NOT_READY, ALIGNMENT, OVERLAP; IMAGE_LENGTH; ARENA_LENGTH; OVERFLOW.
@@ -237,7 +235,7 @@ nae_core_status nae_core_score_u8(const struct nae_core_model *model,
                                   size_t arena_words,
                                   struct nae_core_score *score);
 
-// Scores the values of an image as a model of 8 bits takes them: q stands for scale * (q - zero_point), of
+// Scores the values of an image for a model of 8 bits: q represents scale * (q - zero_point), with the numbers of
 // `nae_core_describe`. `arena_words` is its `arena_words` or more; the rest is as for `nae_core_score_u8`.
 //
 // Errors: those of `nae_core_score_u8`, and IMAGE_TYPE for a model that takes floats.
@@ -251,8 +249,8 @@ nae_core_status nae_core_score_i8(const struct nae_core_model *model,
                                   size_t arena_words,
                                   struct nae_core_score *score);
 
-// Scores the values of an image as a model of floats takes them: between `low` and `high` of `nae_core_describe`; others
-// are scored, too, as long as they are finite. The address of `values` must be divisible by 4. `arena_words` is the
+// Scores the values of an image for a model of floats: between `low` and `high` of `nae_core_describe`; values outside
+// are scored, too, if they are finite. The address of `values` must be divisible by 4. `arena_words` is the
 // `arena_words` of `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
 //
 // Errors: those of `nae_core_score_u8`; IMAGE_TYPE for a model that takes 8-bit values; NON_FINITE for a value that is
@@ -267,23 +265,20 @@ nae_core_status nae_core_score_f32(const struct nae_core_model *model,
                                    size_t arena_words,
                                    struct nae_core_score *score);
 
-// Starts an alarm, off and without a verdict, or starts it anew. Of the last `window` verdicts, `raise` anomalies put it
-// on, and `clear` or fewer take it off.
+// Starts an alarm, off and without a verdict, or restarts it. Among the last `window` verdicts, `raise` anomalies turn
+// it on, and `clear` or fewer turn it off.
 //
-// Errors: NULL; ALIGNMENT; ALARM_SETTINGS unless 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX. After one of
-// the last, `alarm` is refused with NOT_READY.
+// Errors: NULL; ALIGNMENT; ALARM_SETTINGS unless 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX. After
+// ALARM_SETTINGS, `alarm` is refused with NOT_READY.
 //
 // # Safety
 // `alarm` is null or valid for a write.
-nae_core_status nae_core_alarm_start(struct nae_core_alarm *alarm,
-                                     size_t raise,
-                                     size_t clear,
-                                     size_t window);
+nae_core_status nae_core_alarm_start(struct nae_core_alarm *alarm, size_t raise, size_t clear, size_t window);
 
-// Takes the verdict on the next image, the `anomaly` of its score: 1 for an anomaly; any other number counts as normal,
-// -1 for a model without threshold, too. Writes to `is_on` whether the alarm is on. Constant time.
+// Adds the verdict on the next image, the `anomaly` of its score: 1 for an anomaly; any other number counts as normal,
+// also -1 for a model without threshold. Writes to `is_on` whether the alarm is on. Takes constant time.
 //
-// Errors: NULL, NOT_READY, ALIGNMENT; the verdict is not taken then.
+// Errors: NULL, NOT_READY, ALIGNMENT; the verdict is not added then.
 //
 // # Safety
 // `alarm` is null, zeros, or from `nae_core_alarm_start`; `is_on` is null or valid for a write.

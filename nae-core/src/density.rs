@@ -1,5 +1,5 @@
-//! Gibbs relations: p(x) = exp(−E(x)/T)/Ω (Yoon, Noh and Park, ICML 2021). Nothing here estimates
-//! the normaliser Ω; it is used when the trainer knows it.
+//! Gibbs relations: p(x) = exp(−E(x)/T)/Ω (Yoon, Noh and Park, ICML 2021). The normalizer Ω is not estimated here; it
+//! is used if the trainer provides it.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use core::fmt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Temperature(f32);
 
-/// A temperature must be finite and above zero.
+/// The temperature is NaN, infinite, zero or negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -26,10 +26,10 @@ impl Temperature {
     /// T = 1.
     pub const ONE: Self = Self(1.0);
 
-    /// A checked temperature.
+    /// Returns a temperature of this value.
     ///
     /// # Errors
-    /// [`TemperatureError`] when `value` is NaN, infinite, zero or below.
+    /// [`TemperatureError`] if `value` is NaN, infinite, zero or below.
     pub const fn new(value: f32) -> Result<Self, TemperatureError> {
         if value.is_finite() && value > 0.0 { Ok(Self(value)) } else { Err(TemperatureError) }
     }

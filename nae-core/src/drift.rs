@@ -1,15 +1,15 @@
-//! Fixed-memory watch on the stream of energies: the camera moved, the lens is dirty, the season
-//! changed. It looks at slow shifts of the mean; single anomalies are for [`crate::verdict`].
+//! Detects slow shifts of the mean of the energies over time, in fixed memory: for example, the camera moved, the lens
+//! is dirty or the season changed. Single anomalies are handled in [`crate::verdict`].
 
 use core::fmt;
 
-/// Which way the mean of the energies has moved.
+/// The direction in which the mean of the energies has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Drift {
-    /// No shift seen.
+    /// No shift was detected.
     Steady,
     /// The energies have become higher.
     Rising,
@@ -17,7 +17,7 @@ pub enum Drift {
     Falling,
 }
 
-/// Why the watch was refused, or an energy.
+/// The reason why a watch could not be made, or an energy was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -27,9 +27,9 @@ pub enum DriftError {
     Tolerance,
     /// The limit must be finite and above zero.
     Limit,
-    /// The energy is NaN or infinite. The watch does not take it, and stays as it was.
+    /// The energy is NaN or infinite. The watch ignores it, and its state does not change.
     NonFinite,
-    /// The mean or a sum has passed the range of `f32`. The watch says so of every further energy, until it is
+    /// The mean or a sum has passed the range of `f32`. Every further finite energy gives this error until the watch is
     /// [reset](PageHinkley::reset).
     Overflow,
 }
@@ -50,12 +50,13 @@ impl core::error::Error for DriftError {}
 /// Two-sided Page-Hinkley test (Page, "Continuous inspection schemes", Biometrika 41, 1954;
 /// Hinkley, 1971) on the mean of the energies, against their running mean.
 ///
-/// Each side adds up how far the energies are beyond the mean by more than the tolerance, and
-/// reports once this sum is more than the limit from its extreme. 28 bytes, constant time.
+/// Each side sums the differences between the energies and the mean in its direction, less the tolerance, and reports a
+/// shift once this sum is more than the limit away from its extreme. The state takes 28 bytes; an update takes constant
+/// time.
 ///
 /// The mean is summed with compensation (Kahan, "Further remarks on reducing truncation errors", Communications of the
-/// ACM 8, 1965). After some 10⁷ energies, a plain `f32` would take only the large steps, and these are mostly upward
-/// where energies are skewed: the mean would creep, and a stream that never changed would be reported.
+/// ACM 8, 1965). After some 10⁷ energies, a plain `f32` mean would change only by the large steps, which are mostly
+/// upward if energies are skewed: the mean would creep, and drift would be reported for a stream that never changed.
 ///
 /// ```
 /// use nae_core::drift::{Drift, PageHinkley};
@@ -73,18 +74,18 @@ pub struct PageHinkley {
     limit: f32,
     count: u32,
     mean: f32,
-    /// What rounding has added to the mean and must be taken off again.
+    /// The rounding error that was added to the mean; the next step subtracts it.
     carry: f32,
     above: f32,
     below: f32,
 }
 
 impl PageHinkley {
-    /// A watch that ignores shifts of the mean within `tolerance` and reports once the sum of the
+    /// Returns a watch that ignores shifts of the mean within `tolerance` and reports a shift once the sum of the
     /// excess passes `limit`, both in units of energy.
     ///
     /// # Errors
-    /// [`DriftError::Tolerance`] or [`DriftError::Limit`].
+    /// [`DriftError::Tolerance`] or [`DriftError::Limit`] if that value is out of range.
     pub fn new(tolerance: f32, limit: f32) -> Result<Self, DriftError> {
         if !(tolerance.is_finite() && tolerance >= 0.0) {
             return Err(DriftError::Tolerance);
@@ -95,11 +96,12 @@ impl PageHinkley {
         Ok(Self { tolerance, limit, count: 0, mean: 0.0, carry: 0.0, above: 0.0, below: 0.0 })
     }
 
-    /// Takes the next energy. Once it reports a shift it goes on doing so while the sum is beyond
-    /// the limit; [`PageHinkley::reset`] accepts the new level.
+    /// Updates the watch with the next energy and returns its state. After a shift, it reports the shift for every
+    /// energy while the sum is beyond the limit; [`PageHinkley::reset`] accepts the new level.
     ///
     /// # Errors
-    /// [`DriftError::NonFinite`] of this energy; [`DriftError::Overflow`] of those so far.
+    /// [`DriftError::NonFinite`] if this energy is NaN or infinite; [`DriftError::Overflow`] if the mean or a sum has
+    /// passed the range of `f32`.
     pub fn observe(&mut self, energy: f32) -> Result<Drift, DriftError> {
         if !energy.is_finite() {
             return Err(DriftError::NonFinite);
@@ -130,7 +132,7 @@ impl PageHinkley {
         self.mean
     }
 
-    /// Forgets everything seen.
+    /// Forgets all energies seen so far.
     pub fn reset(&mut self) {
         self.count = 0;
         self.mean = 0.0;
@@ -146,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    /// Nine of ten energies are 0.01 and the tenth is 0.11, from the twenty millionth on. The steps of the nine are below half
-    /// a unit in the last place of the mean; that of the tenth is not.
+    /// From the twenty millionth energy on, nine of ten energies are 0.01 and the tenth is 0.11. The steps of the nine
+    /// are below half a unit in the last place of the mean; the step of the tenth is not.
     #[test]
     fn a_mean_of_many_skewed_energies_stays() {
         let mut watch = PageHinkley::new(5e-4, 20.0).unwrap();

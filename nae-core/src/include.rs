@@ -1,7 +1,7 @@
 //! The macro that embeds a model at compile time.
 
-/// Embeds a `.nae` file in the program: aligned, checked by the compiler, with the arena's length
-/// and the operator set as constants. A file that is malformed fails the build.
+/// Embeds a `.nae` file in the program: aligned, checked by the compiler, with the arena's length and the operator set
+/// as constants. A malformed file fails the build.
 ///
 /// `include_model! { pub struct Digits = "digits.nae"; }` declares the unit struct `Digits` with
 /// - `Digits::MODEL`: the checked [`Model`](crate::model::Model),
@@ -9,9 +9,9 @@
 /// - `Digits::IMAGE_LEN`: number of values of an image,
 /// - `Digits::engine()`: an [`Engine`](crate::engine::Engine) with this model's operators only.
 ///
-/// The path is relative to the file of the call, as in `include_bytes!`. Checking takes the compiler
-/// some five seconds a megabyte, in each crate that uses one of the constants; beyond a few megabytes it
-/// warns that evaluation takes long.
+/// The path is relative to the file of the call, as in `include_bytes!`. The compiler takes about five seconds per
+/// megabyte to check the file, in each crate that uses one of the constants; beyond a few megabytes it warns that
+/// evaluation takes long.
 ///
 /// ```
 /// nae_core::include_model! {
@@ -26,9 +26,9 @@
 /// # Ok::<(), nae_core::engine::EngineError>(())
 /// ```
 ///
-/// # Where the file lies
-/// By default, it lies with the program's other constants. `section = "…"` behind the path names a section of the linker
-/// script instead, for example one in a QSPI flash that is mapped into memory (execute in place):
+/// # Section of the file
+/// By default, the file lies with the program's other constants. `section = "…"` after the path names another section
+/// of the linker script, for example one in a QSPI flash that is mapped into memory (execute in place):
 ///
 /// ```
 /// # #[cfg(target_os = "linux")] {
@@ -47,9 +47,9 @@
 /// ```
 ///
 /// The section must be readable at its address when the model is run, with the bytes that were linked: on the chip, the
-/// program first has to map the flash. On Cortex-M it must be memory of type Normal, see [`Engine`](crate::engine::Engine).
-/// The lengths and the set of operators are constants, for which nothing is read there. Attributes before `struct` are those
-/// of the unit struct, and not of the bytes.
+/// program first has to map the flash. On Cortex-M it must be memory of type Normal, see
+/// [`Engine`](crate::engine::Engine). The lengths and the set of operators are constants, so nothing in the section is
+/// read for them. Attributes before `struct` apply to the unit struct, not to the bytes.
 ///
 /// # A damaged file
 /// The same file with one bit of a weight changed does not compile:
@@ -96,11 +96,11 @@ macro_rules! include_model {
             /// Number of values of an image.
             pub const IMAGE_LEN: usize = Self::MODEL.input_shape().len();
 
-            /// An engine that holds only the operators of this model.
+            /// Returns an engine that contains only the operators of this model.
             ///
             /// # Errors
-            /// [`EngineError::Endianness`]($crate::engine::EngineError::Endianness) on a big-endian target. No other: the
-            /// file is aligned and checked while this compiles.
+            /// [`EngineError::Endianness`]($crate::engine::EngineError::Endianness) on a big-endian target. There is no
+            /// other error: the file is aligned and checked at compile time.
             pub fn engine() -> Result<
                 $crate::engine::Engine<'static, { $name::MODEL.operators().bits() }>,
                 $crate::engine::EngineError,

@@ -1,5 +1,5 @@
-//! The small parts that describe a layer, shared by graphs, the format and the kernels:
-//! type of values, activation, padding, resize mode. Weights are not here.
+//! The small parts of a layer's description, shared by graphs, the format and the kernels: type of values, activation,
+//! padding, resize mode. Weights are not included.
 
 use crate::quantization::Quantization;
 
@@ -13,14 +13,14 @@ pub enum Activation {
     Identity,
     /// max(x, 0)
     Relu,
-    /// x where x ≥ 0, else `slope`·x
+    /// x if x ≥ 0, else `slope`·x
     LeakyRelu {
         /// Factor of negative values; finite.
         slope: f32,
     },
-    /// x where x ≥ 0, else `alpha`·(exp(x) − 1) (Clevert, Unterthiner and Hochreiter, ICLR 2016)
+    /// x if x ≥ 0, else `alpha`·(exp(x) − 1) (Clevert, Unterthiner and Hochreiter, ICLR 2016)
     Elu {
-        /// What negative values tend to, negated; finite.
+        /// The limit for x → −∞, negated; finite.
         alpha: f32,
     },
     /// 1/(1 + exp(−x))
@@ -30,7 +30,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Its value at x, with the functions of `libm`, as the engine computes it.
+    /// Returns the function's value at x, with the functions of `libm`, as the engine computes it.
     pub fn apply(self, x: f32) -> f32 {
         match self {
             Self::Identity => x,
@@ -61,7 +61,7 @@ impl Activation {
         }
     }
 
-    /// Whether its parameter, if it has one, is finite.
+    /// Whether the function's parameter, if it has one, is finite.
     pub const fn is_finite(self) -> bool {
         match self {
             Self::LeakyRelu { slope: parameter } | Self::Elu { alpha: parameter } => parameter.is_finite(),
@@ -78,12 +78,12 @@ pub enum Element {
     /// 32-bit floats.
     #[default]
     F32,
-    /// 8-bit integers that stand for real values.
+    /// 8-bit integers that represent real values.
     I8(Quantization),
 }
 
 impl Element {
-    /// Words of four bytes that `len` values take.
+    /// Number of words of four bytes that `len` values take.
     pub const fn words(self, len: usize) -> usize {
         match self {
             Self::F32 => len,
@@ -91,7 +91,7 @@ impl Element {
         }
     }
 
-    /// Scale and zero point of 8-bit values.
+    /// Scale and zero point of 8-bit values; `None` for `f32`.
     pub const fn quantization(self) -> Option<Quantization> {
         match self {
             Self::F32 => None,
@@ -99,15 +99,15 @@ impl Element {
         }
     }
 
-    /// Whether both are `f32` or both `i8`, of whatever scale.
+    /// Whether both are `f32` or both `i8`, with any scales.
     pub(crate) const fn has_type_of(self, other: Self) -> bool {
         matches!((self, other), (Self::F32, Self::F32) | (Self::I8(_), Self::I8(_)))
     }
 }
 
-/// Rows and columns outside the image on each side, in pixels; zeros for convolutions.
+/// Rows and columns added around the image, in pixels; filled with zeros for convolutions.
 ///
-/// For a transposed convolution: rows and columns cut off the result, as in ONNX and PyTorch.
+/// For a transposed convolution, the rows and columns that are cut off the result, as in ONNX and PyTorch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Padding {
@@ -125,29 +125,28 @@ impl Padding {
     /// No padding.
     pub const NONE: Self = Self::all(0);
 
-    /// The same on all four sides.
+    /// The same padding on all four sides.
     pub const fn all(pixels: usize) -> Self {
         Self { top: pixels, left: pixels, bottom: pixels, right: pixels }
     }
 
-    /// From ONNX's `pads` of a 2-D operator: top, left, bottom, right.
+    /// Converts ONNX's `pads` of a 2-D operator: top, left, bottom, right.
     pub const fn from_onnx(pads: [usize; 4]) -> Self {
         let [top, left, bottom, right] = pads;
         Self { top, left, bottom, right }
     }
 }
 
-/// How an activation is brought to another height and width.
+/// The method by which an activation is resized to another height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ResizeMode {
-    /// Source index ⌊i·in/out⌋: PyTorch's `nearest`, ONNX's `asymmetric` with `floor`. Where `out` is
-    /// a multiple of `in`, ONNX's default (`half_pixel`, `round_prefer_floor`) is the same.
+    /// Nearest neighbour, source index ⌊i·in/out⌋: PyTorch's `nearest`, ONNX's `asymmetric` with `floor`. If `out` is a
+    /// multiple of `in`, ONNX's default (`half_pixel`, `round_prefer_floor`) gives the same result.
     Nearest,
-    /// Bilinear, the corners' centres on each other: source i·(in − 1)/(out − 1), or 0 where
-    /// `out` is 1.
+    /// Bilinear with the corners' centres aligned: source i·(in − 1)/(out − 1), or 0 if `out` is 1.
     BilinearAlignCorners,
-    /// Bilinear, (i + ½)·in/out − ½ held within the image, without antialiasing.
+    /// Bilinear, source (i + ½)·in/out − ½ clamped to the image, without antialiasing.
     BilinearHalfPixel,
 }

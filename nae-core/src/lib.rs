@@ -3,25 +3,25 @@
 //! The part of a normalized autoencoder that runs everywhere: energies, calibration, verdicts,
 //! the `.nae` model format and the engine that runs it.
 //!
-//! No `std`, no heap, no panic on any input, no `unsafe` but in two folders of assembly for Cortex-M.
-//! What is not here: training, ONNX, image files, and the host's side of a `.nae` file, which plans and writes it (see
-//! `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
+//! It uses no `std` and no heap, panics on no input, and contains `unsafe` only in two folders of assembly for
+//! Cortex-M. Training, ONNX, image files, and the host's side of a `.nae` file, which plans and writes it, are in other
+//! crates (see `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `audio` | log-mel features of sound, frame by frame (feature `audio`) |
 //! | [`energy`] | reconstruction errors that serve as energies; per-pixel error map |
 //! | [`calibration`] | thresholds and conformal p-values from held-out normal data |
 //! | [`verdict`] | score, verdict, k-of-n alarm filter |
-//! | [`drift`] | fixed-memory watch on the energies over time |
+//! | [`drift`] | detection of slow shifts of the energies over time, in fixed memory |
 //! | [`density`] | Gibbs relations between energy and log-density |
-//! | [`layer`] | what describes a layer: type of values, activation, padding, resize mode |
+//! | [`layer`] | the parts of a layer's description: type of values, activation, padding, resize mode |
 //! | [`contract`] | the image a network takes, its energy, and its calibration |
 //! | [`format`](mod@format) | the bytes of a `.nae` file, parsed and emitted |
 //! | [`model`] | a `.nae` file checked as a whole and read in place, by a `const fn` |
-//! | [`quantization`] | how 8-bit values stand for real ones |
+//! | [`quantization`] | the map between 8-bit values and real numbers |
 //! | [`engine`] | runs a model in the caller's arena |
-//! | [`kernels`] | the arithmetic of the layers; those for quantised ones are public |
+//! | [`kernels`] | the arithmetic of the layers; the kernels for quantized layers are public |
 //!
 //! # Numbers
 //! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through

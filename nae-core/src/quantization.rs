@@ -1,9 +1,9 @@
-//! How 8-bit values stand for real ones. Which tensors are 8-bit and with what scale is in
-//! [`crate::model`]; arithmetic on them is in [`crate::kernels::int8`].
+//! The map between 8-bit values and real numbers. [`crate::model`] contains which tensors are 8-bit, and their scales;
+//! [`crate::kernels::int8`] contains the arithmetic on them.
 
 use core::fmt;
 
-/// An affine map between `i8` and real values: real = `scale`·(q − `zero_point`), as TFLite has it.
+/// An affine map between `i8` and real values: real = `scale`·(q − `zero_point`), as in TFLite.
 ///
 /// ```
 /// use nae_core::quantization::Quantization;
@@ -38,44 +38,44 @@ impl core::error::Error for QuantizationError {}
 const SCALES: (f32, f32) = (f32::from_bits((127 - 60) << 23), f32::from_bits((127 + 60) << 23));
 
 impl Quantization {
-    /// From the real value of one step and the `i8` that stands for 0.
+    /// Returns the map with this real value of one step and this `i8` for the real value 0.
     ///
     /// # Errors
-    /// [`QuantizationError`] when the scale is not from 2⁻⁶⁰ to 2⁶⁰.
+    /// [`QuantizationError`] if the scale is not from 2⁻⁶⁰ to 2⁶⁰.
     pub const fn new(scale: f32, zero_point: i8) -> Result<Self, QuantizationError> {
         // Also refuses NaN.
         if scale >= SCALES.0 && scale <= SCALES.1 { Ok(Self { scale, zero_point }) } else { Err(QuantizationError) }
     }
 
-    /// From what [`Quantization::new`] has accepted before.
+    /// Returns the map of values that [`Quantization::new`] has accepted before.
     pub(crate) const fn from_checked(scale: f32, zero_point: i8) -> Self {
         Self { scale, zero_point }
     }
 
-    /// Real value of one step.
+    /// The real value of one step.
     pub const fn scale(self) -> f32 {
         self.scale
     }
 
-    /// The `i8` that stands for 0.
+    /// The `i8` that represents 0.
     pub const fn zero_point(self) -> i8 {
         self.zero_point
     }
 
-    /// The nearest `i8`, halves away from zero, clipped to the range of `i8`; the zero point for
-    /// NaN. As TFLite's reference: round(`value` / `scale`) + `zero_point`.
+    /// Returns the nearest `i8`, with halves rounded away from zero, clipped to the range of `i8`; the zero point for
+    /// NaN. As in TFLite's reference: round(`value` / `scale`) + `zero_point`.
     pub fn quantize(self, value: f32) -> i8 {
         // Casts from float saturate, and give 0 for NaN.
         let steps = libm::roundf(value / self.scale) as i32;
         steps.saturating_add(self.zero_point as i32).clamp(-128, 127) as i8
     }
 
-    /// The real value of `quantized`.
+    /// The real value that `quantized` represents.
     pub fn dequantize(self, quantized: i8) -> f32 {
         self.scale * (i16::from(quantized) - i16::from(self.zero_point)) as f32
     }
 
-    /// The scale as mantissa·2^exponent, the mantissa of 24 bits.
+    /// The scale as mantissa·2^exponent, with a mantissa of 24 bits.
     pub(crate) const fn scale_parts(self) -> (u32, i32) {
         let bits = self.scale.to_bits();
         ((bits & 0x7F_FFFF) | 0x80_0000, (bits >> 23) as i32 - 150)

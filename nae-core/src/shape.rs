@@ -1,4 +1,4 @@
-//! The shape of an image or activation. Nothing about its values.
+//! The shape of an image or activation.
 
 /// Channels, height and width of an image or activation. Stored as HWC, channels last.
 ///
@@ -31,12 +31,12 @@ impl Shape {
         Self::new(len, 1, 1)
     }
 
-    /// Number of values; saturates at `usize::MAX`, which no slice has.
+    /// Number of values; saturates at `usize::MAX`, the length of no slice.
     pub const fn len(self) -> usize {
         self.channels.saturating_mul(self.height).saturating_mul(self.width)
     }
 
-    /// Whether the shape holds no value.
+    /// Whether the shape contains no value.
     pub const fn is_empty(self) -> bool {
         self.channels == 0 || self.height == 0 || self.width == 0
     }

@@ -11,8 +11,8 @@ use heapless::Deque;
 pub struct Score {
     /// Energy: the higher, the less normal. Its units are those of the [`crate::energy::Energy`].
     pub energy: f32,
-    /// Conformal p-value in (0, 1]: the share of normal data at least as strange. `None` when the
-    /// model has no calibration.
+    /// Conformal p-value in (0, 1]: the share of normal data with an energy at least as high. `None` if the model has
+    /// no calibration.
     pub p_value: Option<f32>,
 }
 
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// [`Verdict::Normal`] if `energy` ≤ `threshold`, else [`Verdict::Anomaly`]: also where one of them is NaN.
+    /// [`Verdict::Normal`] if `energy` ≤ `threshold`, else [`Verdict::Anomaly`], also if one of them is NaN.
     ///
     /// ```
     /// use nae_core::verdict::Verdict;
@@ -55,8 +55,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// When the alarm goes on and off, checked once: of the last `window` verdicts, `raise`
-/// anomalies put it on, and `clear` or fewer take it off.
+/// The conditions under which the alarm turns on and off, checked at construction: it turns on at `raise` anomalies
+/// among the last `window` verdicts, and off at `clear` or fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AlarmSettings {
@@ -65,15 +65,15 @@ pub struct AlarmSettings {
     window: usize,
 }
 
-/// Why alarm settings were refused.
+/// The reason why alarm settings were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum AlarmSettingsError {
-    /// `raise` is zero or above `window`: the alarm would always or never go on.
+    /// `raise` is zero or above `window`: the alarm would always be on, or never turn on.
     Raise,
-    /// `clear` is not below `raise`: the alarm would go off as it goes on.
+    /// `clear` is not below `raise`: the alarm would turn off as it turns on.
     Clear,
     /// `window` is longer than the filter's memory.
     Window,
@@ -92,7 +92,8 @@ impl fmt::Display for AlarmSettingsError {
 impl core::error::Error for AlarmSettingsError {}
 
 impl AlarmSettings {
-    /// Raise at `raise` anomalies of the last `window` verdicts, clear at `clear` or fewer.
+    /// Returns settings that raise the alarm at `raise` anomalies among the last `window` verdicts and clear it at
+    /// `clear` or fewer.
     ///
     /// # Errors
     /// [`AlarmSettingsError`] unless 0 ≤ `clear` < `raise` ≤ `window`.
@@ -107,11 +108,11 @@ impl AlarmSettings {
     }
 }
 
-/// k-of-n alarm with hysteresis over the last verdicts; `N` is the longest window it can hold.
+/// k-of-n alarm with hysteresis over the last verdicts; `N` is the longest window it supports.
 ///
 /// ```
 /// use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict::{Anomaly, Normal}};
-/// // On at 2 anomalies of the last 3, off when none is left.
+/// // On at 2 anomalies of the last 3, off if none is left.
 /// let mut alarm = AlarmFilter::<8>::new(AlarmSettings::new(2, 0, 3)?)?;
 /// let states = [Anomaly, Normal, Anomaly, Normal, Normal, Normal].map(|v| alarm.observe(v));
 /// assert_eq!(states, [false, false, true, true, true, false]);
@@ -129,7 +130,7 @@ impl<const N: usize> AlarmFilter<N> {
     /// A filter with the alarm off and no verdict seen.
     ///
     /// # Errors
-    /// [`AlarmSettingsError::Window`] when the window is longer than `N`.
+    /// [`AlarmSettingsError::Window`] if the window is longer than `N`.
     pub fn new(settings: AlarmSettings) -> Result<Self, AlarmSettingsError> {
         if settings.window > N {
             return Err(AlarmSettingsError::Window);
@@ -137,7 +138,7 @@ impl<const N: usize> AlarmFilter<N> {
         Ok(Self { settings, recent: Deque::new(), anomalies: 0, raised: false })
     }
 
-    /// Takes the next verdict and says whether the alarm is on. Constant time.
+    /// Adds the next verdict and returns whether the alarm is on, in constant time.
     pub fn observe(&mut self, verdict: Verdict) -> bool {
         if self.recent.len() == self.settings.window
             && let Some(oldest) = self.recent.pop_front()
@@ -158,7 +159,7 @@ impl<const N: usize> AlarmFilter<N> {
         self.raised
     }
 
-    /// Forgets all verdicts and puts the alarm off.
+    /// Forgets all verdicts and turns the alarm off.
     pub fn reset(&mut self) {
         self.recent.clear();
         self.anomalies = 0;

@@ -1,5 +1,5 @@
-//! A graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. What each byte means is in
-//! [`nae_core::format`].
+//! Writes a graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. The meaning of the bytes
+//! is defined in [`nae_core::format`].
 
 use nae_core::calibration::Spacing;
 use nae_core::format::{Header, seal};
@@ -11,11 +11,11 @@ use crate::record::record;
 use crate::steps::Step;
 use crate::{Graph, GraphError};
 
-/// The `.nae` file of a graph: checked, activations fused into the layers before them, the arena planned. The same graph
-/// gives the same bytes.
+/// Returns the `.nae` file of a graph, which is checked; activations are fused into the layers before them, and the
+/// arena is planned. The same graph gives the same bytes.
 ///
 /// # Errors
-/// [`GraphError`] naming the layer or field that is wrong.
+/// [`GraphError`] that names the invalid layer or field.
 pub fn emit(graph: &Graph) -> Result<Vec<u8>, GraphError> {
     let shapes = graph.shapes()?;
     graph.check_finite()?;
@@ -27,7 +27,7 @@ pub fn emit(graph: &Graph) -> Result<Vec<u8>, GraphError> {
         return Err(GraphError::Reconstruction { expected: graph.input(), found: last });
     }
     let bytes = file(graph, &graph.steps(|_| true)?)?;
-    // What the parser refuses must not leave the writer.
+    // The writer must not return a file that the parser refuses.
     Model::parse(&bytes).map_err(GraphError::Refused)?;
     Ok(bytes)
 }

@@ -1,59 +1,59 @@
-//! Why a graph is not valid, or cannot be written.
+//! The reasons why a graph is not valid, or cannot be written.
 
 use core::fmt;
 
 use nae_core::Shape;
 use nae_core::format::{FieldRange, ModelError};
 
-/// Why a graph is not valid, or cannot be written. Layers are counted from 0.
+/// The reason why a graph is not valid, or cannot be written. Layers are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// The input shape holds no value.
+    /// The input shape contains no value.
     EmptyInput,
     /// There is no layer.
     NoLayers,
-    /// A layer reads a tensor that is not there yet.
+    /// A layer reads a tensor that does not exist yet.
     UnknownTensor {
         /// The layer.
         layer: usize,
-        /// What it reads.
+        /// The tensor that it reads.
         tensor: usize,
     },
     /// A layer's input has another shape (or number of values) than the layer takes.
     InputShape {
         /// The layer.
         layer: usize,
-        /// What it takes; zeros stand for any size.
+        /// The shape that it takes; zeros mean any size.
         expected: Shape,
-        /// What it gets.
+        /// The shape of its input.
         found: Shape,
     },
     /// The kernel does not fit the padded input, or the output would be empty.
     EmptyOutput {
         /// The layer.
         layer: usize,
-        /// Its input.
+        /// The shape of its input.
         input: Shape,
     },
-    /// A kernel size or stride is zero, a padding as large as the kernel, an output padding as large as the stride, or
-    /// groups do not divide the channels.
+    /// A kernel size or stride is zero, a padding is as large as the kernel, an output padding is as large as the
+    /// stride, or groups do not divide the channels.
     Geometry {
         /// The layer.
         layer: usize,
     },
-    /// The weights are not as many as the layer's shape says.
+    /// The number of weights does not match the layer's shape.
     WeightsLength {
-        /// What the shape says.
+        /// The number that follows from the shape.
         expected: usize,
-        /// How many there are.
+        /// The number of weights.
         found: usize,
     },
-    /// The biases are not as many as the outputs.
+    /// The number of biases is not the number of outputs.
     BiasLength {
         /// Number of outputs.
         expected: usize,
-        /// How many there are.
+        /// The number of biases.
         found: usize,
     },
     /// A weight, bias or parameter of a layer is NaN or infinite.
@@ -66,19 +66,19 @@ pub enum GraphError {
         /// The layer.
         layer: usize,
     },
-    /// A reshape of channels-first data that moves values, which a `.nae` file has no layer for.
+    /// A reshape of channels-first data moves values, for which a `.nae` file has no layer.
     ChannelsFirst {
         /// The layer.
         layer: usize,
     },
-    /// A layer that a `.nae` file has no form for.
+    /// A `.nae` file has no form for a layer.
     NotInFile {
         /// The layer.
         layer: usize,
-        /// What it is.
+        /// The kind of the layer.
         what: &'static str,
     },
-    /// A layer's scales give a factor beyond 2¹⁶, or are not as many as its outputs.
+    /// A layer's scales give a factor beyond the range of multipliers, or their number is not that of its outputs.
     Multiplier {
         /// The layer.
         layer: usize,
@@ -87,12 +87,12 @@ pub enum GraphError {
     Reconstruction {
         /// The input's shape.
         expected: Shape,
-        /// The last output's.
+        /// The shape of the last output.
         found: Shape,
     },
-    /// The latent tensor is the image, or not there.
+    /// The latent tensor is the image, or does not exist.
     Latent {
-        /// Its number.
+        /// The number of the latent tensor.
         tensor: usize,
     },
     /// A size does not fit its field in the format.

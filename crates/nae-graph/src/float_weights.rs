@@ -5,8 +5,8 @@ use nae_core::layer::Padding;
 
 use crate::layers::{Conv2d, ConvTranspose2d, Dense};
 
-/// `[outputs][taps]` in blocks: `[taps][8]` for each 8 outputs, then `[taps]` for each that is
-/// left. `at(output, tap)` is the weight.
+/// Packs `[outputs][taps]` in blocks: `[taps][8]` for each 8 outputs, then `[taps]` for each remaining output.
+/// `at(output, tap)` is the weight.
 fn pack(outputs: usize, taps: usize, at: impl Fn(usize, usize) -> f32) -> Vec<f32> {
     let mut packed = Vec::with_capacity(outputs * taps);
     let mut first = 0;
@@ -37,8 +37,8 @@ pub(crate) fn dense(layer: &Dense) -> Vec<f32> {
     pack(layer.output.len(), taps, |o, t| layer.weights[o * taps + t])
 }
 
-/// A transposed convolution with stride 1 is a convolution with the kernel turned by 180° and
-/// the complementary padding.
+/// Converts a transposed convolution with stride 1 to a convolution with the kernel turned by 180° and the
+/// complementary padding; `None` for other strides.
 pub(crate) fn as_conv<W: Copy, B: Clone>(layer: &ConvTranspose2d<W, B>) -> Option<Conv2d<W, B>> {
     if layer.stride != [1, 1] {
         return None;

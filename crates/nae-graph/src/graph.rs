@@ -1,5 +1,5 @@
-//! The graph itself: layers in the order in which they run, each with the tensor it reads, and the contract that goes
-//! with them. What a layer is, is in [`op`](crate::op).
+//! The graph itself: layers in the order in which they run, each with the tensor it reads, and their contract. The
+//! layers' operations are in [`op`](crate::op).
 
 use nae_core::Shape;
 use nae_core::contract::Contract;
@@ -16,34 +16,34 @@ pub type TensorId = usize;
 /// A layer and the tensor it reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it reads; a tensor of an earlier node.
+    /// The tensor it reads, which an earlier node writes.
     pub input: TensorId,
-    /// What it does.
+    /// The node's operation.
     pub op: Op,
 }
 
-/// An autoencoder as a list of layers with their weights, and what else its energies need.
+/// An autoencoder as a list of layers with their weights, and the other data that its energies need.
 ///
-/// The output of the last node is the reconstruction; its shape must be the input's where the graph is
+/// The output of the last node is the reconstruction; its shape must be that of the input if the graph is
 /// [emitted](crate::emit()).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// The image it takes, its energy, and its calibration.
+    /// The image that the network takes, its energy, and its calibration.
     pub contract: Contract,
     /// Type of the image's values, and of the reconstruction's and the latent's.
     pub element: Element,
     /// The layers in the order in which they run.
     pub nodes: Vec<Node>,
-    /// How 8-bit weights are laid out in a `.nae` file, where a layer's weights and factors allow it; else plain. All
+    /// The layout of 8-bit weights in a `.nae` file, if a layer's weights and factors allow it; else plain. All
     /// kernels read all layouts; [`Layout::Paired`] is for those with dual multiply-accumulate (Cortex-M4, M7, M33).
     pub layout: Layout,
-    /// The tensor that holds the latent code, if it is wanted.
+    /// The tensor that contains the latent code, if it is marked.
     pub latent: Option<TensorId>,
 }
 
 impl Graph {
-    /// A graph without layers for images of this shape: squared L2 energy, T = 1, values in `[0, 1]`, no latent, no
-    /// calibration.
+    /// Returns a graph without layers for images of this shape: squared L2 energy, T = 1, values in `[0, 1]`, no
+    /// latent, no calibration.
     pub fn new(input: Shape) -> Self {
         Self {
             contract: Contract::new(input),
@@ -59,8 +59,7 @@ impl Graph {
         self.contract.input
     }
 
-    /// Appends a layer that reads the output of the one before, or the image. Returns the tensor
-    /// it writes.
+    /// Appends a layer that reads the output of the previous one, or the image. Returns the tensor it writes.
     pub fn push(&mut self, op: impl Into<Op>) -> TensorId {
         self.push_from(self.nodes.len(), op)
     }
@@ -71,7 +70,7 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// Who reads each tensor. The reconstruction and the latent are read once more, at the end.
+    /// The readers of each tensor. The reconstruction and the latent are read once more, at the end.
     pub fn readers(&self) -> Readers {
         let reads = self.nodes.iter().map(|node| [Some(node.input), node.op.other()]);
         Readers::new(reads, [Some(self.nodes.len()), self.latent])
@@ -80,7 +79,7 @@ impl Graph {
     /// Shapes of all tensors: the input's, then each layer's output.
     ///
     /// # Errors
-    /// [`GraphError`] naming the first layer that does not fit its input.
+    /// [`GraphError`] that names the first layer that does not fit its input.
     pub fn shapes(&self) -> Result<Vec<Shape>, GraphError> {
         let mut shapes = Vec::with_capacity(self.nodes.len() + 1);
         if self.input().is_empty() {
@@ -99,11 +98,11 @@ impl Graph {
         Ok(shapes)
     }
 
-    /// Checks that all weights and parameters are finite. Shapes do not depend on that, and training may look at a network
-    /// that diverges.
+    /// Checks that all weights and parameters are finite. This is separate from shapes, since training may examine a
+    /// network that diverges.
     ///
     /// # Errors
-    /// [`GraphError::NonFinite`] naming the first layer that has another.
+    /// [`GraphError::NonFinite`] that names the first layer with a value that is not finite.
     pub fn check_finite(&self) -> Result<(), GraphError> {
         match self.nodes.iter().position(|node| !node.op.is_finite()) {
             Some(layer) => Err(GraphError::NonFinite { layer }),
@@ -114,7 +113,8 @@ impl Graph {
     /// Types of all tensors: the image's, then each layer's output.
     ///
     /// # Errors
-    /// [`GraphError::Element`] where a layer reads the wrong type, [`GraphError::UnknownTensor`].
+    /// [`GraphError::Element`] if a layer reads the wrong type; [`GraphError::UnknownTensor`] if a tensor does not
+    /// exist yet.
     pub fn elements(&self) -> Result<Vec<Element>, GraphError> {
         let mut elements = Vec::with_capacity(self.nodes.len() + 1);
         elements.push(self.element);

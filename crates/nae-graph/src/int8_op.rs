@@ -1,5 +1,5 @@
-//! 8-bit layers of a graph: integers in the plain layout, scales as real numbers.
-//! Who chooses the scales (a quantiser, TFLite) is not here.
+//! 8-bit layers of a graph: integers in the plain layout, scales as real numbers. The scales are chosen elsewhere (by a
+//! quantizer, or TFLite).
 
 use crate::int8_weights::{self, PackError, Packed, Unpacked};
 use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d};
@@ -9,23 +9,23 @@ use nae_core::kernels::int8::{Layout, Multiplier};
 use nae_core::layer::{Activation, ResizeMode};
 use nae_core::quantization::Quantization;
 
-/// Entries of a [`Int8Operation::Table`].
+/// Number of entries of a [`Int8Operation::Table`].
 pub(crate) const TABLE_LEN: usize = 256;
 
 /// A layer that reads and writes 8-bit values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Int8Layer {
-    /// What it does.
+    /// The layer's operation.
     pub operation: Int8Operation,
-    /// Scale and zero point of the output. Pooling, resizing and reshaping keep those of their
-    /// input; [`Int8Operation::L2Normalize`] gives 1/128 and 0.
+    /// Scale and zero point of the output. Pooling, resizing and reshaping keep those of their input; for
+    /// [`Int8Operation::L2Normalize`] they are 1/128 and 0.
     pub output: Quantization,
-    /// Least and greatest value of convolutions, dense layers, sums and products: −128 and 127, or,
-    /// with a ReLU, from the zero point up.
+    /// Least and greatest output value of convolutions, dense layers, sums and products: −128 and 127, or, with a ReLU,
+    /// the zero point and 127.
     pub clamp: [i8; 2],
 }
 
-/// What an [`Int8Layer`] does.
+/// The operation of an [`Int8Layer`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Int8Operation {
@@ -35,15 +35,15 @@ pub enum Int8Operation {
     ConvTranspose2d(ConvTranspose2d<i8, i32>, Vec<f64>),
     /// Fully connected layer.
     ///
-    /// As for the convolutions, the second field holds the scale of the weights times that of the input,
-    /// divided by that of the output: one for each output, or one for all. The biases are in units
-    /// of the input's scale times the weights'.
+    /// As for the convolutions, the second field contains the scale of the weights times that of the input, divided by
+    /// that of the output: one for each output, or one for all. The biases are in units of the input's scale times the
+    /// weights'.
     Dense(Dense<i8, i32>, Vec<f64>),
     /// Maximum over windows.
     MaxPool2d(MaxPool2d),
-    /// Mean over windows; padding that counts is real zeros.
+    /// Mean over windows; padding that counts has the real value 0.
     AveragePool2d(AveragePool2d),
-    /// Another height and width.
+    /// Resizing to another height and width.
     Resize {
         /// New height.
         height: usize,
@@ -68,17 +68,17 @@ pub enum Int8Operation {
         /// The other tensor.
         other: TensorId,
     },
-    /// The same real values with the output's scale.
+    /// Conversion of the same real values to the output's scale.
     Requantize,
 }
 
 impl Int8Layer {
-    /// With all values from −128 to 127.
+    /// Returns a layer whose output may have all values from −128 to 127.
     pub fn new(operation: Int8Operation, output: Quantization) -> Self {
         Self { operation, output, clamp: [i8::MIN, i8::MAX] }
     }
 
-    /// With a ReLU: no value below the zero point.
+    /// Adds a ReLU: no value is below the zero point.
     pub fn with_relu(mut self) -> Self {
         self.clamp = [self.output.zero_point(), i8::MAX];
         self
@@ -95,7 +95,7 @@ impl Int8Operation {
 }
 
 impl<W, B> Conv2d<W, B> {
-    /// The same geometry with other weights and biases, in the same order, and no activation.
+    /// Returns the same geometry with other weights and biases, in the same order, and no activation.
     pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> Conv2d<V, C> {
         Conv2d {
             in_channels: self.in_channels,
@@ -111,7 +111,7 @@ impl<W, B> Conv2d<W, B> {
 }
 
 impl<W, B> ConvTranspose2d<W, B> {
-    /// The same geometry with other weights and biases, in the same order, and no activation.
+    /// Returns the same geometry with other weights and biases, in the same order, and no activation.
     pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> ConvTranspose2d<V, C> {
         ConvTranspose2d {
             in_channels: self.in_channels,
@@ -128,26 +128,26 @@ impl<W, B> ConvTranspose2d<W, B> {
 }
 
 impl<W, B> Dense<W, B> {
-    /// The same geometry with other weights and biases, in the same order, and no activation.
+    /// Returns the same geometry with other weights and biases, in the same order, and no activation.
     pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> Dense<V, C> {
         Dense { inputs: self.inputs, output: self.output, weights, bias, activation: Activation::Identity }
     }
 }
 
-/// A real factor in fixed point; `layer` names it in errors.
+/// Converts a real factor to fixed point; errors contain the number `layer`.
 pub(crate) fn fixed(layer: usize, factor: f64) -> Result<Multiplier, GraphError> {
     Multiplier::from_real(factor).ok_or(GraphError::Multiplier { layer })
 }
 
-/// The factors of a sum with these scales as TFLite has them: for the addends, shifted by 20 bits, in units of twice
-/// the greater scale; and for the result.
+/// Returns the factors of a sum with these scales as in TFLite: for the addends, which are shifted by 20 bits, in units
+/// of twice the greater scale; and for the result.
 pub(crate) fn sum_factors(a: f64, b: f64, output: f64) -> [f64; 3] {
     let unit = 2.0 * a.max(b);
     [a / unit, b / unit, unit / ((1 << 20) as f64 * output)]
 }
 
-/// Weights and channels of a convolution as the kernels read them, in `layout` if it takes them, else plain. `node`
-/// names the layer in errors.
+/// Packs weights and channels of a convolution in the order of the kernels: in `layout` if it accepts them, else plain.
+/// Errors contain the number `node`.
 pub(crate) fn pack_conv2d(
     node: usize,
     layout: Layout,
@@ -160,7 +160,7 @@ pub(crate) fn pack_conv2d(
     pack(node, layout, |layout| int8_weights::conv2d(layout, &layer))
 }
 
-/// As [`pack_conv2d`], of a transposed convolution.
+/// As [`pack_conv2d`], for a transposed convolution.
 pub(crate) fn pack_conv_transpose2d(
     node: usize,
     layout: Layout,
@@ -173,7 +173,7 @@ pub(crate) fn pack_conv_transpose2d(
     pack(node, layout, |layout| int8_weights::conv_transpose2d(layout, &layer, conv.stride))
 }
 
-/// As [`pack_conv2d`], of a dense layer: a convolution of a single pixel.
+/// As [`pack_conv2d`], for a dense layer: a convolution of a single pixel.
 pub(crate) fn pack_dense(
     node: usize,
     layout: Layout,
@@ -186,7 +186,8 @@ pub(crate) fn pack_dense(
     pack(node, layout, |layout| int8_weights::conv2d(layout, &layer))
 }
 
-/// One multiplier an output, of one factor for all or one for each: `Graph::shapes` has checked their number.
+/// Returns one multiplier per output, from one factor for all or one for each: `Graph::shapes` has checked their
+/// number.
 fn multipliers(node: usize, outputs: usize, factors: &[f64]) -> Result<Vec<Multiplier>, GraphError> {
     let factor = |output| factors.get(output).or(factors.first()).copied().unwrap_or(-1.0);
     (0..outputs).map(|output| fixed(node, factor(output))).collect()

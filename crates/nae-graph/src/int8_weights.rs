@@ -1,5 +1,5 @@
-//! 8-bit weights in the order in which the kernels read them, and the channels beside them, from a layer as TFLite and
-//! ONNX have it.
+//! Packs 8-bit weights in the order in which the kernels read them, together with the channels, from a layer in the
+//! order of TFLite and ONNX.
 
 use core::fmt;
 
@@ -15,19 +15,19 @@ pub struct Unpacked<'a> {
     pub kernel: [usize; 2],
     /// Number of input channels.
     pub input_channels: usize,
-    /// `[output][kernel row][kernel column][input channel]`, as TFLite has both convolution and
-    /// transposed convolution.
+    /// `[output][kernel row][kernel column][input channel]`, as in TFLite for both convolution and transposed
+    /// convolution.
     pub weights: &'a [i8],
-    /// One an output, in units of input scale · weight scale.
+    /// One per output, in units of input scale · weight scale.
     pub bias: &'a [i32],
-    /// One an output: input scale · weight scale / output scale.
+    /// One per output: input scale · weight scale / output scale.
     pub multipliers: &'a [Multiplier],
 }
 
-/// Weights in the order of a layout, and the table beside them.
+/// Weights in the order of a layout, and the table of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// The layout they are in.
+    /// The layout of the words.
     pub layout: Layout,
     /// The weights.
     pub words: Vec<u32>,
@@ -36,24 +36,23 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// As the kernels take it.
+    /// Returns a view of the weights for the kernels.
     pub fn as_weights(&self) -> Weights<'_> {
         Weights { layout: self.layout, words: &self.words, channels: &self.channels }
     }
 }
 
-/// Why a layer cannot be packed.
+/// The reason why a layer cannot be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PackError {
-    /// A slice's length is not what the shape says, or a stride is 0.
+    /// The length of a slice does not match the shape, or a stride is 0.
     Lengths,
-    /// The layout is not one that is made here.
+    /// The layout is not supported here.
     Layout,
-    /// The layout takes no weight of −128. Quantisers do not make it.
+    /// The layout accepts no weight of −128. Quantizers do not generate it.
     Weight,
-    /// The layout does not take this output's multiplier, bias or number of taps
-    /// ([`Layout::takes`]).
+    /// The layout does not accept this output's multiplier, bias or number of taps ([`Layout::takes`]).
     Output {
         /// The first such output.
         output: usize,
@@ -78,7 +77,7 @@ impl core::error::Error for PackError {}
 /// Packs a convolution or a dense layer.
 ///
 /// # Errors
-/// [`PackError`]; [`Layout::Plain`] takes all weights and multipliers.
+/// [`PackError`] if the layout does not accept the layer; [`Layout::Plain`] accepts all weights and multipliers.
 ///
 /// ```
 /// use nae_core::kernels::int8::{Layout, Multiplier, Range, dense, dense_scratch_words};
@@ -175,7 +174,7 @@ impl Packed {
         match self.layout {
             Layout::Plain => self.words.extend(plain(weights)),
             Layout::Paired => self.words.extend(paired(layer.outputs, kernel, layer.input_channels, weights)),
-            // `check` has refused any other.
+            // `check` has refused all other layouts.
             _ => {}
         }
     }

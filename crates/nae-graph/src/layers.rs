@@ -1,18 +1,18 @@
-//! Layers with their geometry and weights: in one plain layout each, with constructors from the layouts of ONNX and
-//! PyTorch, so that transposing happens here and nowhere else.
+//! Layers with their geometry and weights, each in one plain layout, with constructors from the layouts of ONNX and
+//! PyTorch, so that weights are transposed only here.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding};
 
 use crate::GraphError;
 
-/// Convolution (cross-correlation, as everywhere) with zero padding, dilation 1, one group. `W` and
-/// `B` are the types of weights and biases: `f32`, or `i8` and `i32` in an [`Int8Layer`](crate::Int8Layer).
+/// Convolution (in fact cross-correlation, as usual) with zero padding, dilation 1, one group. `W` and `B` are the
+/// types of weights and biases: `f32`, or `i8` and `i32` in an [`Int8Layer`](crate::Int8Layer).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conv2d<W = f32, B = W> {
-    /// Channels of the input.
+    /// Number of input channels.
     pub in_channels: usize,
-    /// Channels of the output.
+    /// Number of output channels.
     pub out_channels: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
@@ -24,16 +24,16 @@ pub struct Conv2d<W = f32, B = W> {
     pub weights: Vec<W>,
     /// Biases, one for each output channel.
     pub bias: Vec<B>,
-    /// Applied to the result; none in 8-bit layers.
+    /// The activation that is applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
 /// Transposed convolution, dilation 1, one group. `W` and `B` as for [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvTranspose2d<W = f32, B = W> {
-    /// Channels of the input.
+    /// Number of input channels.
     pub in_channels: usize,
-    /// Channels of the output.
+    /// Number of output channels.
     pub out_channels: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
@@ -47,15 +47,15 @@ pub struct ConvTranspose2d<W = f32, B = W> {
     pub weights: Vec<W>,
     /// Biases, one for each output channel.
     pub bias: Vec<B>,
-    /// Applied to the result; none in 8-bit layers.
+    /// The activation that is applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
-/// Convolution of each channel with a kernel of its own, dilation 1. It has no form in a `.nae` file: it is there for the
-/// small networks whose features are used (MobileNet, EfficientNet-Lite), on a host.
+/// Convolution of each channel with its own kernel, dilation 1. It has no form in a `.nae` file; it serves small
+/// networks that are used for their features (MobileNet, EfficientNet-Lite), on a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DepthwiseConv2d {
-    /// Channels of the input, and of the output.
+    /// Number of input channels, and of output channels.
     pub channels: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
@@ -80,18 +80,18 @@ pub struct Dense<W = f32, B = W> {
     pub weights: Vec<W>,
     /// Biases, one for each output value.
     pub bias: Vec<B>,
-    /// Applied to the result; none in 8-bit layers.
+    /// The activation that is applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
-/// Maximum over windows; padding never wins.
+/// Maximum over windows; padding is never the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPool2d {
     /// Window height and width.
     pub kernel: [usize; 2],
     /// Step down and across.
     pub stride: [usize; 2],
-    /// Around the input; less than the kernel.
+    /// Padding around the input; less than the kernel.
     pub padding: Padding,
 }
 
@@ -102,32 +102,32 @@ pub struct AveragePool2d {
     pub kernel: [usize; 2],
     /// Step down and across.
     pub stride: [usize; 2],
-    /// Around the input; less than the kernel.
+    /// Padding around the input; less than the kernel.
     pub padding: Padding,
     /// Whether the padding counts in the divisor (PyTorch's default; not ONNX's).
     pub count_include_padding: bool,
 }
 
-/// (x − mean)/√(variance + `epsilon`)·scale + shift, mean and variance over each group of channels of the sample (Wu
-/// and He, "Group Normalization", ECCV 2018).
+/// (x − mean)/√(variance + `epsilon`)·scale + shift, with the mean and variance over each group of channels of a sample
+/// (Wu and He, "Group Normalization", ECCV 2018).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupNormalize {
-    /// Groups, of as many channels each; 1 to 255.
+    /// Number of groups, all with the same number of channels; 1 to 255.
     pub groups: usize,
-    /// γ, one a channel.
+    /// γ, one per channel.
     pub scale: Vec<f32>,
-    /// β, one a channel.
+    /// β, one per channel.
     pub shift: Vec<f32>,
     /// Added to the variance; finite, above zero.
     pub epsilon: f32,
 }
 
 impl Conv2d {
-    /// From the layout of ONNX and PyTorch: `shape` = [out, in, height, width]. Stride 1, no
-    /// padding, no activation; no `bias` means zeros.
+    /// Converts weights from the layout of ONNX and PyTorch: `shape` = [out, in, height, width]. Stride 1, no padding,
+    /// no activation; without `bias`, biases are zeros.
     ///
     /// # Errors
-    /// [`GraphError`] when a length does not fit `shape`.
+    /// [`GraphError`] if a length does not fit `shape`.
     pub fn from_oihw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, GraphError> {
         let [out_channels, in_channels, height, width] = shape;
         Ok(Self {
@@ -142,19 +142,19 @@ impl Conv2d {
         })
     }
 
-    /// With this stride, down and across.
+    /// Sets the stride, down and across.
     pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
         self.stride = stride;
         self
     }
 
-    /// With this padding.
+    /// Sets the padding.
     pub fn with_padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// With this activation.
+    /// Sets the activation.
     pub fn with_activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
@@ -162,11 +162,11 @@ impl Conv2d {
 }
 
 impl DepthwiseConv2d {
-    /// From the layout of ONNX and PyTorch, whose groups are the channels: `shape` = [channels, 1, height, width]. Stride 1,
-    /// no padding; no `bias` means zeros.
+    /// Converts weights from the layout of ONNX and PyTorch, whose groups are the channels: `shape` = [channels, 1,
+    /// height, width]. Stride 1, no padding; without `bias`, biases are zeros.
     ///
     /// # Errors
-    /// [`GraphError`] when a length does not fit `shape`.
+    /// [`GraphError`] if a length does not fit `shape`.
     pub fn from_oihw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, GraphError> {
         let [channels, _, height, width] = shape;
         check_weights(&[channels, height, width], weights)?;
@@ -180,13 +180,13 @@ impl DepthwiseConv2d {
         })
     }
 
-    /// With this stride, down and across.
+    /// Sets the stride, down and across.
     pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
         self.stride = stride;
         self
     }
 
-    /// With this padding.
+    /// Sets the padding.
     pub fn with_padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
@@ -194,11 +194,11 @@ impl DepthwiseConv2d {
 }
 
 impl ConvTranspose2d {
-    /// From the layout of ONNX and PyTorch: `shape` = [in, out, height, width]. Stride 1, no
-    /// padding, no activation; no `bias` means zeros.
+    /// Converts weights from the layout of ONNX and PyTorch: `shape` = [in, out, height, width]. Stride 1, no padding,
+    /// no activation; without `bias`, biases are zeros.
     ///
     /// # Errors
-    /// [`GraphError`] when a length does not fit `shape`.
+    /// [`GraphError`] if a length does not fit `shape`.
     pub fn from_iohw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, GraphError> {
         let [in_channels, out_channels, height, width] = shape;
         Ok(Self {
@@ -214,25 +214,25 @@ impl ConvTranspose2d {
         })
     }
 
-    /// With this stride, down and across.
+    /// Sets the stride, down and across.
     pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
         self.stride = stride;
         self
     }
 
-    /// With this padding.
+    /// Sets the padding.
     pub fn with_padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// With this output padding, down and across.
+    /// Sets the output padding, down and across.
     pub fn with_output_padding(mut self, output_padding: [usize; 2]) -> Self {
         self.output_padding = output_padding;
         self
     }
 
-    /// With this activation.
+    /// Sets the activation.
     pub fn with_activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
@@ -240,10 +240,10 @@ impl ConvTranspose2d {
 }
 
 impl Dense {
-    /// From PyTorch's layout (ONNX's `Gemm` with `transB` = 1): `shape` = [outputs, inputs].
+    /// Converts weights from PyTorch's layout (ONNX's `Gemm` with `transB` = 1): `shape` = [outputs, inputs].
     ///
     /// # Errors
-    /// [`GraphError`] when a length does not fit `shape`.
+    /// [`GraphError`] if a length does not fit `shape`.
     pub fn from_out_in(weights: &[f32], shape: [usize; 2], bias: Option<&[f32]>) -> Result<Self, GraphError> {
         let [outputs, inputs] = shape;
         Ok(Self {
@@ -255,21 +255,20 @@ impl Dense {
         })
     }
 
-    /// From ONNX's `MatMul`, or `Gemm` with `transB` = 0: `shape` = [inputs, outputs].
+    /// Converts weights from ONNX's `MatMul`, or `Gemm` with `transB` = 0: `shape` = [inputs, outputs].
     ///
     /// # Errors
-    /// [`GraphError`] when a length does not fit `shape`.
+    /// [`GraphError`] if a length does not fit `shape`.
     pub fn from_in_out(weights: &[f32], shape: [usize; 2], bias: Option<&[f32]>) -> Result<Self, GraphError> {
         let [inputs, outputs] = shape;
         let transposed = permute(weights, [inputs, outputs, 1, 1], [1, 0, 2, 3])?;
         Self::from_out_in(&transposed, [outputs, inputs], bias)
     }
 
-    /// For a layer that follows a flattening of CHW data of shape `input`: reorders the columns
-    /// for HWC data.
+    /// Reorders the columns for HWC data, for a layer that follows a flattening of CHW data of shape `input`.
     ///
     /// # Errors
-    /// [`GraphError::WeightsLength`] when `input` has another number of values.
+    /// [`GraphError::WeightsLength`] if `input` has another number of values.
     pub fn after_flatten_chw(mut self, input: Shape) -> Result<Self, GraphError> {
         let (c, h, w) = (input.channels, input.height, input.width);
         expect_len(self.inputs, input.len())?;
@@ -277,11 +276,11 @@ impl Dense {
         Ok(self)
     }
 
-    /// For a layer whose output is then reshaped to CHW data of shape `output`: reorders the rows
-    /// for HWC data and gives the output that shape.
+    /// Reorders the rows for HWC data and gives the output the shape `output`, for a layer whose output is then
+    /// reshaped to CHW data of this shape.
     ///
     /// # Errors
-    /// [`GraphError::WeightsLength`] when `output` has another number of values.
+    /// [`GraphError::WeightsLength`] if `output` has another number of values.
     pub fn before_reshape_chw(mut self, output: Shape) -> Result<Self, GraphError> {
         let (c, h, w) = (output.channels, output.height, output.width);
         expect_len(self.output.len(), output.len())?;
@@ -291,7 +290,7 @@ impl Dense {
         Ok(self)
     }
 
-    /// With this activation.
+    /// Sets the activation.
     pub fn with_activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
@@ -326,7 +325,7 @@ fn bias_or_zeros(bias: Option<&[f32]>, outputs: usize) -> Result<Vec<f32>, Graph
     }
 }
 
-/// Axis i of the result is axis `order[i]` of `values`.
+/// Permutes the axes: axis i of the result is axis `order[i]` of `values`.
 fn permute(values: &[f32], shape: [usize; 4], order: [usize; 4]) -> Result<Vec<f32>, GraphError> {
     check_weights(&shape, values)?;
     let mut steps = [1; 4];

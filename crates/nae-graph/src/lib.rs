@@ -1,13 +1,13 @@
 #![doc = include_str!("../README.md")]
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `graph`, `op`, `layers`, `int8_op` | [`Graph`], what its nodes do, and layers from weights as ONNX and PyTorch have them |
+//! | `graph`, `op`, `layers`, `int8_op` | [`Graph`], the operations of its nodes, and layers from weights in the layouts of ONNX and PyTorch |
 //! | `shape` | the shape of every tensor |
-//! | `readers`, `steps` | who reads which tensor; nodes with their activations fused, for whatever runs or writes them |
+//! | `readers`, `steps` | the readers of each tensor; nodes with their activations fused, for running or writing them |
 //! | [`quantize`] | 8-bit layers in place of f32 ones |
 //! | `plan`, `record`, `parameters`, `emit` | the arena's plan, and the bytes of a `.nae` file |
-//! | [`int8_weights`] | 8-bit weights as the kernels of `nae-core` read them |
+//! | [`int8_weights`] | 8-bit weights in the order of the kernels of `nae-core` |
 
 mod emit;
 mod error;

@@ -1,4 +1,4 @@
-//! What a node of a graph does.
+//! The operation of a node of a graph.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, ResizeMode};
@@ -8,7 +8,7 @@ use crate::TensorId;
 use crate::int8_op::Int8Layer;
 use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, GroupNormalize, MaxPool2d};
 
-/// One step of a graph.
+/// The operation of one node of a graph.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
@@ -24,7 +24,7 @@ pub enum Op {
     MaxPool2d(MaxPool2d),
     /// Mean over windows.
     AveragePool2d(AveragePool2d),
-    /// Another height and width.
+    /// Resizing to another height and width.
     Resize {
         /// New height.
         height: usize,
@@ -35,7 +35,7 @@ pub enum Op {
     },
     /// A function of every value.
     Activation(Activation),
-    /// Every value brought into `[min, max]`, as in ReLU6; not in a `.nae` file.
+    /// Every value clamped to `[min, max]`, as in ReLU6; not in a `.nae` file.
     Clamp {
         /// The least; finite.
         min: f32,
@@ -44,23 +44,23 @@ pub enum Op {
     },
     /// x/max(‖x‖₂, `epsilon`) over all values of the sample: the unit sphere of the latent space.
     L2Normalize {
-        /// Least norm divided by; finite, above zero. PyTorch's `normalize` has 1e-12.
+        /// The least norm to divide by; finite, above zero. 1e-12 in PyTorch's `normalize`.
         epsilon: f32,
     },
-    /// The same over the channels of each place by itself: vectors of unit length in every place of a map. Not in a `.nae`
-    /// file, where it is not the same.
+    /// As [`L2Normalize`](Self::L2Normalize), but over the channels of each place separately: vectors of unit length at
+    /// every place of a map. It has no form in a `.nae` file.
     L2NormalizePlaces {
-        /// Least norm divided by; finite, above zero.
+        /// The least norm to divide by; finite, above zero.
         epsilon: f32,
     },
-    /// exp(x) over the sum of exp(x) of the channels of each place: shares that sum to 1. Not in a `.nae` file.
+    /// exp(x) divided by the sum of exp(x) over the channels of each place: shares that sum to 1. Not in a `.nae` file.
     Softmax,
-    /// Group normalisation; there is no 8-bit form.
+    /// Group normalization; there is no 8-bit form.
     GroupNormalize(GroupNormalize),
-    /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch)
-    /// is this only where both shapes have one channel or one pixel.
+    /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch) is equal to this only
+    /// if both shapes have one channel or one pixel.
     Reshape(Shape),
-    /// The same values, in CHW order, under another shape, as ONNX and PyTorch have it. A `.nae` file has it only where
+    /// The same values, in CHW order, under another shape, as in ONNX and PyTorch. A `.nae` file supports it only if
     /// both orders are the same.
     ReshapeChannelsFirst(Shape),
     /// The sum of the input and another tensor of the same shape.
@@ -73,22 +73,22 @@ pub enum Op {
         /// The other tensor.
         other: TensorId,
     },
-    /// The channels of the input and, after them, those of another tensor of the same height and width. Not in a `.nae`
+    /// The channels of the input, followed by those of another tensor of the same height and width. Not in a `.nae`
     /// file.
     Concatenate {
         /// The other tensor.
         other: TensorId,
     },
-    /// From `f32` to 8 bits.
+    /// Conversion from `f32` to 8 bits.
     Quantize(Quantization),
-    /// From 8 bits to `f32`.
+    /// Conversion from 8 bits to `f32`.
     Dequantize,
     /// A layer whose input and output are 8-bit.
     Int8(Int8Layer),
 }
 
 impl Op {
-    /// The second tensor it reads.
+    /// The second tensor that the operation reads, if there is one.
     pub fn other(&self) -> Option<TensorId> {
         match self {
             Self::Add { other } | Self::Multiply { other } | Self::Concatenate { other } => Some(*other),
@@ -97,12 +97,12 @@ impl Op {
         }
     }
 
-    /// Whether it multiplies its `f32` input with weights: then an activation can be part of it.
+    /// Whether it multiplies its `f32` input with weights, so that an activation can be part of it.
     pub const fn has_weights(&self) -> bool {
         matches!(self, Self::Conv2d(_) | Self::ConvTranspose2d(_) | Self::Dense(_))
     }
 
-    /// The activation that is part of it, or that it is.
+    /// The activation that is part of it, or that it consists of.
     pub const fn activation(&self) -> Activation {
         match self {
             Self::Conv2d(conv) => conv.activation,

@@ -1,22 +1,22 @@
-//! The parameters of a `.nae` file, as they are appended: weights, biases, multipliers, tables, each from a whole word
-//! on. Which layer has which is in [`record`](crate::record).
+//! The parameters of a `.nae` file, in the order in which they are appended: weights, biases, multipliers, tables, each
+//! starting at a whole word. Their assignment to layers is in [`record`](crate::record).
 
 use nae_core::format::Span;
 use nae_core::kernels::int8::Multiplier;
 
-/// The last part of the file: whole words.
+/// The last part of the file, in whole words.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     bytes: Vec<u8>,
 }
 
 impl Parameters {
-    /// All of it so far.
+    /// The bytes appended so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Appends `len` values that are `bytes` together.
+    /// Appends `len` values, which consist of `bytes`.
     pub(crate) fn append(&mut self, len: usize, bytes: impl IntoIterator<Item = u8>) -> Span {
         let start = self.bytes.len() / 4;
         self.bytes.extend(bytes);

@@ -1,10 +1,9 @@
-//! The arena plan: where each step's output lies, so that tensors alive at the same time do not
-//! overlap. Greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net
-//! inference", 2020): the largest buffer first, each into the smallest gap that holds it. The image
-//! is the caller's and not in the arena.
+//! The arena plan: the places of the steps' outputs, such that tensors alive at the same time do not overlap. Greedy by
+//! size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020): the largest buffer
+//! first, each in the smallest gap that has room for it. The image belongs to the caller and is not in the arena.
 //!
-//! A step's output may lie over rows of its input that the step has read ([`Record::lead`]), where the arena is shorter so: the
-//! engine then runs the step in bands of rows, which takes a little longer.
+//! A step's output may lie over rows of its input that the step has read ([`Record::lead`]), if that makes the arena
+//! shorter: the engine then runs the step in bands of rows, which takes a little longer.
 
 use core::cmp::Reverse;
 
@@ -12,39 +11,40 @@ use nae_core::format::Record;
 
 use crate::steps::{Step, readers};
 
-/// Rows that a band has at least: kernels take windows of two rows together.
+/// The minimum number of rows of a band: kernels take windows of two rows together.
 const ROWS: usize = 2;
 
 /// Offsets of the steps' outputs and scratch memory, and the arena's length, in words of four
 /// bytes.
 pub(crate) struct Plan {
     pub(crate) offsets: Vec<usize>,
-    /// 0 where a step needs none.
+    /// 0 for a step that needs none.
     pub(crate) scratch: Vec<usize>,
     pub(crate) len: usize,
 }
 
-/// Memory shared by tensors of which each is made from the one before in place.
+/// Memory shared by tensors, each of which is made from the previous one in place.
 struct Buffer {
     len: usize,
-    /// First and last step that touch it.
+    /// First and last step that use it.
     first: usize,
     last: usize,
-    /// The buffer that the first step reads, where some of this one may lie over it: as many of this one's last words
-    /// over as many of its first ones.
+    /// The buffer that the first step reads, if a part of this one may lie over it: this number of last words of this
+    /// buffer over the same number of first words of that one.
     over: Option<(usize, usize)>,
-    /// Where it starts. What is placed below others starts below 0 until all are placed.
+    /// The start. A buffer placed below others starts below 0 until all are placed.
     offset: Option<isize>,
 }
 
-/// A step whose output may lie over its input, and how many words of it.
+/// A step whose output may lie over its input, and the number of words that may.
 #[derive(Clone, Copy)]
 struct Over {
     step: usize,
     words: usize,
 }
 
-/// `records` are those of the steps; `scratch` says how many words each step may write to beside its output.
+/// Plans the arena. `records` are those of the steps; `scratch` is the number of words that each step may write to
+/// besides its output.
 pub(crate) fn plan(steps: &[Step<'_>], records: &[Record], scratch: &[usize]) -> Plan {
     let mut over = Vec::new();
     for (index, (step, record)) in steps.iter().zip(records).enumerate() {
@@ -55,7 +55,7 @@ pub(crate) fn plan(steps: &[Step<'_>], records: &[Record], scratch: &[usize]) ->
             over.push((Reverse(input + output + scratch[index]), Over { step: index, words }));
         }
     }
-    // Those that need most first; as few as make the arena as short as it gets.
+    // Those that need most memory first; of these, the smallest number that makes the arena as short as possible.
     over.sort_by_key(|&(needed, over)| (needed, over.step));
     let over: Vec<Over> = over.into_iter().map(|(_, over)| over).collect();
     let apart = plan_over(steps, records, scratch, &[]);
@@ -64,7 +64,7 @@ pub(crate) fn plan(steps: &[Step<'_>], records: &[Record], scratch: &[usize]) ->
         .fold(apart, |best, plan| if plan.len < best.len { plan } else { best })
 }
 
-/// The plan where these outputs may lie over their inputs.
+/// The plan in which these outputs may lie over their inputs.
 fn plan_over(steps: &[Step<'_>], records: &[Record], scratch: &[usize], over: &[Over]) -> Plan {
     let readers = readers(steps);
     let mut buffers: Vec<Buffer> = Vec::new();
@@ -102,16 +102,16 @@ fn plan_over(steps: &[Step<'_>], records: &[Record], scratch: &[usize], over: &[
     }
 }
 
-/// From the start of the first placed buffer to the end of the last.
+/// From the start of the lowest placed buffer to the end of the highest.
 fn extent(buffers: &[Buffer]) -> (isize, isize) {
     let placed = || buffers.iter().filter_map(|b| b.offset.map(|offset| (offset, offset + b.len as isize)));
     let (from, to) = (placed().map(|(from, _)| from).min(), placed().map(|(_, to)| to).max());
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-/// The start of the smallest gap for buffer `index` between the placed buffers that live when it does; where there is none,
-/// above or below them, whichever makes the arena longer by less; where it is the same, below for an output that may lie
-/// over its input there.
+/// Returns the start of the smallest gap for buffer `index` between the placed buffers that are alive at the same time.
+/// If there is no gap, it is placed above or below them, whichever makes the arena longer by less; if both are equal,
+/// below for an output that may lie over its input there.
 fn place(buffers: &[Buffer], index: usize) -> isize {
     let (wanted, (from, to)) = (&buffers[index], extent(buffers));
     let len = wanted.len as isize;
@@ -119,7 +119,7 @@ fn place(buffers: &[Buffer], index: usize) -> isize {
     for (other, buffer) in buffers.iter().enumerate() {
         let meet = buffer.first <= wanted.last && wanted.first <= buffer.last;
         if let (true, Some(offset)) = (meet, buffer.offset) {
-            // An output may lie over its input's first words, an input under its output's last ones.
+            // An output may lie over its input's first words; an input may lie under its output's last ones.
             let shared = |over: Option<(usize, usize)>, input| {
                 over.filter(|&(buffer, _)| buffer == input).map_or(0, |(_, words)| words as isize)
             };

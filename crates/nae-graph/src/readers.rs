@@ -1,8 +1,8 @@
-//! Who reads which tensor of a list of steps: what fusion, memory plans and quantisation ask.
+//! The readers of each tensor in a list of steps, for fusion, memory plans and quantization.
 
 use crate::TensorId;
 
-/// The steps that read each tensor, in order. Step k writes tensor k + 1; the number of steps stands for the end, where
+/// The steps that read each tensor, in order. Step k writes tensor k + 1; the number of steps represents the end, where
 /// results are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readers {
@@ -10,8 +10,8 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// From the tensors that each step reads, and the `results` that are read at the end. Tensors that no step writes
-    /// are left out.
+    /// Makes the readers from the tensors that each step reads, and the `results` that are read at the end. Tensors
+    /// that no step writes are left out.
     pub fn new(
         reads: impl ExactSizeIterator<Item = [Option<TensorId>; 2]>,
         results: impl IntoIterator<Item = Option<TensorId>>,
@@ -28,12 +28,12 @@ impl Readers {
         Self { by_tensor }
     }
 
-    /// The steps that read a tensor, each as often as it does.
+    /// The steps that read a tensor; a step that reads it twice occurs twice.
     pub fn of(&self, tensor: TensorId) -> &[usize] {
         self.by_tensor.get(tensor).map_or(&[], Vec::as_slice)
     }
 
-    /// The only step that reads a tensor, once; `None` where there is none, there are more, or it is a result.
+    /// The only step that reads a tensor, once; `None` if there is none, there are more, or the tensor is a result.
     pub fn only(&self, tensor: TensorId) -> Option<usize> {
         match self.of(tensor) {
             &[step] if step + 1 < self.by_tensor.len() => Some(step),
@@ -41,7 +41,7 @@ impl Readers {
         }
     }
 
-    /// The last step that reads a tensor; `None` where none does.
+    /// The last step that reads a tensor; `None` if no step does.
     pub fn last(&self, tensor: TensorId) -> Option<usize> {
         self.of(tensor).last().copied()
     }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn results_are_read_at_the_end() {
-        // 0 → 1 → 2, and 3 = 2 + 1; tensor 2 is a result beside the last.
+        // 0 → 1 → 2, and 3 = 2 + 1; tensor 2 is a result in addition to the last.
         let readers =
             Readers::new([[Some(0), None], [Some(1), None], [Some(2), Some(1)]].into_iter(), [Some(3), Some(2)]);
         assert_eq!((readers.of(1), readers.last(1), readers.only(1)), (&[1, 2][..], Some(2), None));

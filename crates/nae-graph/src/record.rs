@@ -1,4 +1,5 @@
-//! The record of a step: its kind, its geometry, and where its parameters lie. Where it lies in the arena is the plan's.
+//! The record of a step: its kind, its geometry, and the places of its parameters. Its place in the arena is determined
+//! by `plan`.
 
 use nae_core::format::{Geometry, Int8Linear, Int8Pair, Linear, Operation, Pair, Record};
 use nae_core::kernels::int8::{Layout, Multiplier};
@@ -14,7 +15,7 @@ use crate::parameters::Parameters;
 use crate::shape::check_padding;
 use crate::steps::Step;
 
-/// The record of a step that reads tensors of the types `inputs`; its parameters go to the end of `parameters`.
+/// Returns the record of a step that reads tensors of the types `inputs`; appends its parameters to `parameters`.
 pub(crate) fn record(
     step: &Step<'_>,
     inputs: [Element; 2],
@@ -27,7 +28,7 @@ pub(crate) fn record(
         Op::ConvTranspose2d(conv) => {
             let geometry = geometry(step.node, conv.kernel, conv.stride, conv.padding)?;
             match float_weights::as_conv(conv) {
-                // With stride 1 it is a convolution, which is quicker.
+                // With stride 1 it is a convolution, which is faster.
                 Some(conv) => convolution(step, &conv, parameters)?,
                 None => Operation::ConvTranspose2d {
                     geometry,
@@ -80,7 +81,7 @@ pub(crate) fn record(
     Ok(Record { input: step.input, output: step.output, element: step.element, offset: 0, operation })
 }
 
-/// A layer that reads and writes 8-bit values; `node` names it in errors.
+/// Returns the operation of a layer that reads and writes 8-bit values; errors contain its number `node`.
 fn int8(
     node: usize,
     layer: &Int8Layer,
@@ -89,7 +90,7 @@ fn int8(
     layout: Layout,
     parameters: &mut Parameters,
 ) -> Result<Operation, GraphError> {
-    // `Graph::elements` has seen to it that the inputs are 8-bit.
+    // `Graph::elements` has checked that the inputs are 8-bit.
     let [input, other] = inputs.map(|element| f64::from(element.quantization().unwrap_or(layer.output).scale()));
     let output = f64::from(layer.output.scale());
     let clamp = layer.clamp;
@@ -110,7 +111,7 @@ fn int8(
         },
         Int8Operation::Dense(dense, factors) => {
             let packed = pack_dense(node, layout, dense, factors)?;
-            // One multiplier for all outputs saves two words an output.
+            // One multiplier for all outputs saves two words per output.
             let shared = if factors.len() == 1 { Some(fixed(node, factors[0])?) } else { None };
             Operation::Dense(linear_i8(&packed, shared, clamp, parameters))
         }
@@ -146,7 +147,7 @@ fn linear(weights: &[f32], bias: &[f32], activation: Activation, parameters: &mu
     Linear::F32 { weights: parameters.floats(weights), bias: parameters.floats(bias), activation }
 }
 
-/// Weights, then the multiplier that all outputs share, then the biases or the channels.
+/// Appends the weights, then the multiplier that all outputs share, then the biases or the channels.
 fn linear_i8(packed: &Packed, shared: Option<Multiplier>, clamp: [i8; 2], parameters: &mut Parameters) -> Linear {
     let weights = parameters.append(4 * packed.words.len(), packed.words.iter().flat_map(|word| word.to_le_bytes()));
     let shared_multiplier = shared.map(|multiplier| parameters.multipliers(&[multiplier]));

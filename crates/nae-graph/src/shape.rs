@@ -1,5 +1,4 @@
-//! What shape a layer gives for its input, and whether the layer is one at all. The types are in
-//! `layers`.
+//! The shape of a layer's output for its input, and checks of the layer itself. The types are in `layers`.
 
 use crate::GraphError;
 use crate::int8_op::{Int8Operation, TABLE_LEN};
@@ -9,8 +8,8 @@ use nae_core::Shape;
 use nae_core::layer::Padding;
 
 impl Op {
-    /// Shape of the output for an input of shape `input`, and another of shape `other` where two are read; `index` names the
-    /// layer in errors.
+    /// Returns the shape of the output for an input of shape `input`, and a second one of shape `other` if two are
+    /// read; errors contain the layer's number `index`.
     pub(crate) fn output_shape(&self, index: usize, input: Shape, other: Option<Shape>) -> Result<Shape, GraphError> {
         let other = other.unwrap_or(input);
         let expected = match self {
@@ -51,7 +50,7 @@ impl Op {
         Ok(shape)
     }
 
-    /// Whether all weights and parameters are finite, and those positive that have to be.
+    /// Whether all weights and parameters are finite, and those that must be positive are.
     pub(crate) fn is_finite(&self) -> bool {
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
         match self {
@@ -186,7 +185,7 @@ fn reshaped(layer: usize, input: Shape, shape: Shape) -> Result<Shape, GraphErro
     }
 }
 
-/// What a pool gives. All of its windows meet the input.
+/// The output's shape of a pool. All of its windows overlap the input.
 fn pool_windows(
     layer: usize,
     input: Shape,
@@ -199,7 +198,7 @@ fn pool_windows(
     windows(layer, input, kernel, stride, padding)
 }
 
-/// What windows on the input give, with the input's channels.
+/// The output's shape of windows on the input, with the input's channels.
 fn windows(
     layer: usize,
     input: Shape,
@@ -219,7 +218,7 @@ fn check_kernel(layer: usize, kernel: [usize; 2], stride: [usize; 2]) -> Result<
     if stride.contains(&0) || kernel.contains(&0) { Err(GraphError::Geometry { layer }) } else { Ok(()) }
 }
 
-/// Whether every window meets the input: what pools need, and every layer of a `.nae` file.
+/// Checks that every window overlaps the input, which pools and every layer of a `.nae` file require.
 pub(crate) fn check_padding(layer: usize, kernel: [usize; 2], padding: Padding) -> Result<(), GraphError> {
     let [height, width] = kernel;
     let rows = padding.top.max(padding.bottom);

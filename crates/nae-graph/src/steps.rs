@@ -1,6 +1,6 @@
-//! From the nodes of a graph to the steps that something runs: activations move into the layer before them where nothing
-//! else reads that layer's output, and the tensors are numbered anew. A `.nae` file and a program for the processor are
-//! made of the same steps.
+//! Converts the nodes of a graph to steps to be run: activations move into the layer before them if nothing else reads
+//! that layer's output, and the tensors are renumbered. A `.nae` file and a program for the processor are made of the
+//! same steps.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Element};
@@ -12,32 +12,32 @@ use crate::{Graph, GraphError, TensorId};
 /// One step. Step k writes tensor k + 1; tensor 0 is the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step<'a> {
-    /// The node that it was made of first: that of its weights.
+    /// The first node that it was made from: the node with its weights.
     pub node: usize,
-    /// What it does.
+    /// The step's operation.
     pub op: &'a Op,
-    /// The activation within it: the op's own, or one that followed it.
+    /// The activation within it: that of the operation, or one that followed it.
     pub activation: Activation,
     /// The tensor it reads.
     pub input: TensorId,
     /// The second tensor it reads.
     pub other: Option<TensorId>,
-    /// Shape of what it reads.
+    /// Shape of the tensor it reads.
     pub from: Shape,
-    /// Shape of what it writes.
+    /// Shape of the tensor it writes.
     pub output: Shape,
-    /// Type of what it writes.
+    /// Type of the values it writes.
     pub element: Element,
     /// Whether it writes the latent code.
     pub is_latent: bool,
 }
 
 impl Graph {
-    /// The steps of the graph. `fuses` says whether an activation may move into the op before it: one with weights and
-    /// no activation yet.
+    /// Returns the steps of the graph. `fuses` returns whether an activation may move into the operation before it,
+    /// which must have weights and no activation yet.
     ///
     /// # Errors
-    /// [`GraphError`] naming the first node that does not fit, or a latent tensor that is not there.
+    /// [`GraphError`] that names the first node that does not fit, or a latent tensor that does not exist.
     pub fn steps(&self, fuses: impl Fn(Activation) -> bool) -> Result<Vec<Step<'_>>, GraphError> {
         if let Some(tensor) = self.latent
             && (tensor == 0 || tensor > self.nodes.len())
@@ -79,7 +79,7 @@ impl Graph {
     }
 }
 
-/// Who reads the tensors of `steps`; the last output and the latent are read once more, at the end.
+/// The readers of the tensors of `steps`; the last output and the latent are read once more, at the end.
 pub fn readers(steps: &[Step<'_>]) -> Readers {
     let latent = steps.iter().position(|step| step.is_latent).map(|step| step + 1);
     Readers::new(steps.iter().map(|step| [Some(step.input), step.other]), [Some(steps.len()), latent])

@@ -1,4 +1,4 @@
-//! The loop most time goes into: sums over windows of the input, for a convolution or a transposed one.
+//! The loop that takes most of the time: sums over windows of the input, for a convolution or a transposed one.
 //!
 //! A tile of output pixels times two vectors of output channels is summed in registers, over the rows of the window,
 //! each of which is contiguous in the input. Every output is summed in a fixed order, so results depend neither on the
@@ -14,13 +14,13 @@ use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
 use crate::winograd;
 
-/// Values of the input that are gone through with one block of weights before the next: what the second-level cache
-/// holds beside the weights.
+/// Number of values of the input that are processed with one block of weights before the next: as many as fit the
+/// second-level cache beside the weights.
 const CACHED: usize = 1 << 16;
-/// Fewest pixels that are worth reading a block of weights for.
+/// The smallest number of pixels for which a block of weights is read.
 const WORTHWHILE: usize = 64;
 
-/// The output of `kernel` for `input`, each value finished.
+/// Returns the output of `kernel` for `input`, with `finish` applied to each value.
 pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes {
     debug_assert_eq!(input.size, kernel.from);
     let mut output = Planes::scratch(input.workspace(), input.n, kernel.to);
@@ -62,8 +62,8 @@ impl WithSimd for Wide<'_> {
                 for start in (0..kernel.bias.len()).step_by(step) {
                     let weights = &phase.weights[start * phase.taps..];
                     let block = Block { class, phase, weights, channel: start, images: images.clone() };
-                    // As many sums as the registers hold: thirty-two of AVX-512 and NEON, sixteen of AVX2. A pixel by
-                    // itself is not repeated to fill them: a dense layer and one sample.
+                    // As many sums as fit the registers: thirty-two of AVX-512 and NEON, sixteen of AVX2. A single
+                    // pixel, as for a dense layer and one sample, is not repeated to fill them.
                     match (kernel.bias.len() - start >= step, S::F32_LANES == 8) {
                         (true, _) if images.len() * class.pixels.len() == 1 => self.block::<S, 1, 2>(simd, block),
                         (true, false) => self.block::<S, 8, 2>(simd, block),
@@ -143,7 +143,7 @@ struct Narrow<'a> {
     output: &'a mut Planes,
 }
 
-/// Pixels side by side, so that one's sum need not wait for another's.
+/// Number of adjacent pixels that are summed together, so that the sum of one does not wait for that of another.
 const SIDE_BY_SIDE: usize = 4;
 
 impl WithSimd for Narrow<'_> {
@@ -156,7 +156,7 @@ impl WithSimd for Narrow<'_> {
         let row_len = from.w * from.c;
         for class in &kernel.classes {
             let phase = &kernel.phases[class.rows.phase][class.columns.phase];
-            // The lanes of a value are those it has in a whole window, wherever the window is cut off.
+            // The lanes of a value are those that it has in a whole window, wherever the window is cut off.
             let (skip, len) = (class.columns.first * from.c, class.columns.len * from.c);
             let lead = skip % S::F32_LANES;
             for image in 0..input.n {
@@ -200,7 +200,7 @@ impl WithSimd for Narrow<'_> {
     }
 }
 
-/// `sum` and the products of `window` and `weights`, the first of which is in lane `lead`.
+/// Adds to `sum` the products of `window` and `weights`, the first of which is in lane `lead`.
 #[inline(always)]
 fn along<S: Simd>(simd: S, mut sum: S::f32s, window: &[f32], weights: &[f32], lead: usize) -> S::f32s {
     let (mut a, mut b) = (window, weights);

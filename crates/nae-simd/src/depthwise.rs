@@ -1,4 +1,4 @@
-//! Convolution of each channel with a kernel of its own, forward alone.
+//! Convolution of each channel with its own kernel, forward only.
 
 use nae_graph::DepthwiseConv2d;
 use pulp::{Simd, WithSimd};
@@ -8,7 +8,7 @@ use crate::plane::{Planes, Size};
 use crate::pointwise::clamped;
 use crate::vector::{load, store};
 
-/// Vectors of channels computed together.
+/// Number of vectors of channels computed together.
 const VECTORS: usize = 4;
 
 /// The layer, with its weights in the order in which they are read.
@@ -22,12 +22,12 @@ pub struct Depthwise {
     weights: Vec<f32>,
     bias: Vec<f32>,
     to: Size,
-    /// What each value is brought into.
+    /// The range that each value is clamped to.
     range: Option<[f32; 2]>,
 }
 
 impl Depthwise {
-    /// Lays out the weights of `layer`, whose output is of size `to`.
+    /// Lays out the weights of `layer`, whose output has size `to`.
     pub fn new(layer: &DepthwiseConv2d, to: Size) -> Self {
         let taps = layer.kernel[0] * layer.kernel[1];
         let weights = (0..taps).flat_map(|tap| (0..layer.channels).map(move |c| (c, tap)));
@@ -42,12 +42,12 @@ impl Depthwise {
         }
     }
 
-    /// Brings each value into this range.
+    /// Clamps each value to this range.
     pub const fn clamp_to(&mut self, range: [f32; 2]) {
         self.range = Some(range);
     }
 
-    /// The output for `x`.
+    /// Returns the output for `x`.
     pub fn forward(&self, x: &Planes) -> Planes {
         let mut output = Planes::scratch(x.workspace(), x.n, self.to);
         let images = x.data.chunks_exact(x.size.len()).zip(output.data.chunks_exact_mut(self.to.len()));
@@ -83,7 +83,7 @@ impl WithSimd for Image<'_> {
                 window.sum::<S, VECTORS>(simd, layer, size, image, pixel, start, S::F32_LANES);
                 start += block;
             }
-            // Of the few channels of first layers, and of what is left over.
+            // For the few channels of first layers, and for remaining channels.
             while start + 2 * S::F32_LANES <= channels {
                 window.sum::<S, 2>(simd, layer, size, image, pixel, start, S::F32_LANES);
                 start += 2 * S::F32_LANES;
@@ -97,7 +97,8 @@ impl WithSimd for Image<'_> {
     }
 }
 
-/// The taps of a window that meet the input: `(tap, row or column of the input)` of the first, and how many they are.
+/// The taps of a window that overlap the input: the first tap, the row or column of the input under it, and the number
+/// of taps.
 #[derive(Clone, Copy)]
 struct Meeting {
     tap: usize,
@@ -105,7 +106,7 @@ struct Meeting {
     count: usize,
 }
 
-/// Of a window that begins at `start` of the input with `padding` before it.
+/// The taps of a window that begins at `start` of the input with `padding` before it.
 #[inline(always)]
 fn meeting(start: usize, padding: usize, kernel: usize, side: usize) -> Meeting {
     let tap = padding.saturating_sub(start).min(kernel);
@@ -120,7 +121,7 @@ struct Window {
 }
 
 impl Window {
-    /// `V` vectors of `lanes` channels each, from channel `start` on, of one pixel of the output.
+    /// Computes `V` vectors of `lanes` channels each, from channel `start` on, of one pixel of the output.
     #[allow(clippy::too_many_arguments, reason = "what a loop keeps in registers")]
     #[inline(always)]
     fn sum<S: Simd, const V: usize>(
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
     use crate::workspace::Workspace;
 
-    /// Numbers that look random.
+    /// Pseudo-random numbers.
     fn numbers(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed;
         let mut next = || {
@@ -178,7 +179,8 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    /// Against the definition, in f64, with windows that hang over every edge, and channels that fill no vector.
+    /// Compares with the definition, in f64, with windows that exceed every edge, and channels that do not fill a
+    /// vector.
     #[test]
     fn every_channel_has_its_own_kernel() {
         let cases = [

@@ -1,9 +1,9 @@
-//! Which input values each output pixel of a convolution, or of a transposed one, is a sum over.
+//! The input values over which each output pixel of a convolution, or of a transposed one, is summed.
 //!
-//! Channels last, the values under one row of a kernel are contiguous. At the edges the kernel hangs over, and a
-//! transposed convolution with a stride uses another part of its kernel for each remainder of the position: so output
-//! pixels come in classes, those of a class summing over the same part of the kernel, without zeros that would be
-//! multiplied, and without a widened copy of the input.
+//! With channels last, the values under one row of a kernel are contiguous. At the edges the kernel exceeds the input,
+//! and a transposed convolution with a stride uses another part of its kernel for each remainder of the position.
+//! Therefore output pixels are divided into classes. The pixels of a class sum over the same part of the kernel, so no
+//! zeros are multiplied and no padded copy of the input is needed.
 
 use crate::plane::Size;
 
@@ -14,11 +14,12 @@ pub struct KernelWindow {
     pub kernel: [usize; 2],
     /// Distance between neighbouring windows.
     pub stride: usize,
-    /// Zeros above and to the left of the larger plane; how many there are below and to the right follows from the sizes.
+    /// Number of zeros above and to the left of the larger plane; the number below and to the right follows from the
+    /// sizes.
     pub padding: [usize; 2],
 }
 
-/// In which direction a kernel is read: each is the other's adjoint.
+/// The direction in which a kernel is read: each is the other's adjoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// out\[o\] = Σ in\[o·stride + r − padding\]·w\[r\].
@@ -27,8 +28,8 @@ pub enum Reading {
     Transposed,
 }
 
-/// What one output coordinate reads along one axis: `len` inputs from `start` on, with the taps of `phase` from `first`
-/// on.
+/// The inputs of one output coordinate along one axis: `len` inputs from `start` on, with the taps of `phase` from
+/// `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     phase: usize,
@@ -40,25 +41,25 @@ struct Reach {
 /// The part of the kernel that a class of pixels reads along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which taps of the kernel: see [`taps`].
+    /// The phase of the kernel's taps: see [`taps`].
     pub phase: usize,
-    /// First of them.
+    /// The first of these taps.
     pub first: usize,
-    /// How many.
+    /// The number of taps.
     pub len: usize,
 }
 
 impl Part {
-    /// Of a kernel that hangs over the edge altogether.
+    /// The part of a kernel that lies outside the input altogether.
     const NOTHING: Self = Self { phase: 0, first: 0, len: 0 };
 }
 
 /// Output pixels that read the same part of the kernel.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Along the rows.
+    /// The part along the rows.
     pub rows: Part,
-    /// Along the columns.
+    /// The part along the columns.
     pub columns: Part,
     /// For each pixel, the first value it reads in a sample and its own place among the output pixels.
     pub pixels: Vec<[usize; 2]>,
@@ -72,10 +73,11 @@ pub fn taps(reading: Reading, kernel: usize, stride: usize) -> Vec<Vec<usize>> {
     }
 }
 
-/// Along the rows (axis 0) or the columns (axis 1).
+/// The inputs of each output coordinate along the rows (axis 0) or the columns (axis 1).
 fn reaches(reading: Reading, axis: usize, window: KernelWindow, from: usize, to: usize) -> Vec<Reach> {
     let (kernel, stride, padding) = (window.kernel[axis], window.stride, window.padding[axis]);
-    // The inputs that taps 0.. would read start at `at`, which is before the first where the kernel hangs over.
+    // The inputs that taps 0.. would read start at `at`, which is before the first input if the kernel exceeds the
+    // edge.
     let clip = |phase: usize, at: isize, taps: usize| {
         let low = at.max(0);
         let high = (at + taps as isize).min(from as isize).max(low);
@@ -93,7 +95,7 @@ fn reaches(reading: Reading, axis: usize, window: KernelWindow, from: usize, to:
         .collect()
 }
 
-/// The classes of output pixels from `from` to `to`, whose channels do not matter but for the values of a pixel.
+/// The classes of output pixels from `from` to `to`, whose channels only determine the number of values of a pixel.
 pub fn classes(reading: Reading, window: KernelWindow, from: Size, to: Size) -> Vec<Class> {
     let rows = reaches(reading, 0, window, from.h, to.h);
     let columns = reaches(reading, 1, window, from.w, to.w);

@@ -11,17 +11,17 @@ use crate::sums::VECTORS;
 use crate::vector::{load_all, store};
 use crate::winograd;
 
-/// Values of the two planes that are gone through for all weights before the next: with vectors of sixteen, what the
-/// second-level cache holds.
+/// Number of values of the two planes that are processed for all weights before the next: with vectors of sixteen, as
+/// many as fit the second-level cache.
 const CACHED: usize = 3 << 15;
-/// With vectors of eight, what the first-level cache holds: a tenth quicker.
+/// With vectors of eight, as many as fit the first-level cache, which is a tenth faster.
 const CACHED_OF_EIGHT: usize = 1 << 13;
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of every value of `wide` with every
 /// value of `narrow` whose window it is in.
 ///
-/// Each sum is a chain of multiply-adds, or, where [`winograd`] is quicker, made of some that start at zero: a batch
-/// may be given in pieces, but is rounded otherwise then.
+/// Each sum is a chain of multiply-adds, or, if [`winograd`] is faster, a sum of chains that start at zero: a batch may
+/// be given in pieces, but is then rounded differently.
 pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: KernelWindow, gradient: &mut [f32]) {
     debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
     let bordered = (window.padding != [0; 2]).then(|| wide.bordered(window.padding));
@@ -45,7 +45,7 @@ impl WithSimd for Sums<'_> {
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
         let cached = if S::F32_LANES == 8 { CACHED_OF_EIGHT } else { CACHED };
-        // Whole images, or rows of one.
+        // A part consists of whole images, or of rows of one image.
         let row = self.window.stride * wide.w * wide.c + narrow.w * narrow.c;
         let rows = (cached / row.max(1)).clamp(1, narrow.h.max(1));
         let images = if rows < narrow.h { 1 } else { (cached / (wide.len() + narrow.len()).max(1)).max(1) };
@@ -56,7 +56,7 @@ impl WithSimd for Sums<'_> {
                 let images = start..(start + images).min(self.narrow.n);
                 let part = Part { images, rows: top..(top + rows).min(narrow.h) };
                 for first in (0..channels).step_by(step) {
-                    // As many sums as the registers hold, and not more values at once than there are.
+                    // As many sums as fit the registers, and not more values at once than there are.
                     let few = self.window.kernel[1] * wide.c <= 4;
                     match (channels - first > S::F32_LANES, few, S::F32_LANES == 8) {
                         (true, true, _) => self.block::<S, 4, 2>(simd, &part, first),
@@ -70,14 +70,14 @@ impl WithSimd for Sums<'_> {
     }
 }
 
-/// What of the narrow plane is gone through for all weights before the next.
+/// The part of the narrow plane that is processed for all weights before the next.
 struct Part {
     images: Range<usize>,
     rows: Range<usize>,
 }
 
 impl Sums<'_> {
-    /// Narrow channels from `first` on, `V` vectors of them, `T` values of the window at a time.
+    /// Processes the narrow channels from `first` on, `V` vectors of them, and `T` values of the window at a time.
     #[inline(always)]
     fn block<S: Simd, const T: usize, const V: usize>(&mut self, simd: S, part: &Part, first: usize) {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
@@ -99,9 +99,10 @@ impl Sums<'_> {
                         let windows = &self.wide.data[at..][..wide_row - start];
                         let pixels = &self.narrow.data[(image * narrow.h + oy) * narrow_row..][..narrow_row];
                         let mut done = 0;
-                        // Most pixels of most layers: nothing to look at but the products.
+                        // This holds for most pixels of most layers: only products are computed.
                         if counts[V - 1] == S::F32_LANES && step >= T {
-                            // A copy, of which each sum is found at compile time: registers, where `sums` is memory.
+                            // A copy, each sum of which is found at compile time: it stays in registers, while `sums`
+                            // is in memory.
                             let mut whole = sums;
                             for (pixel, window) in pixels.chunks_exact(narrow.c).zip(windows.chunks_exact(step)) {
                                 let delta = load_all(simd, &pixel[first..], [S::F32_LANES; V]);
@@ -113,7 +114,7 @@ impl Sums<'_> {
                         for (ox, pixel) in pixels.chunks_exact(narrow.c).enumerate().skip(done) {
                             let delta = load_all(simd, &pixel[first..], counts);
                             let window = &windows[ox * step..];
-                            // At the end of the row, where what lies beyond the span is not kept; and few channels.
+                            // At the end of the row, where sums beyond the span are not kept; and for few channels.
                             let mut rest = [0.0; T];
                             let window = match window.first_chunk::<T>() {
                                 Some(window) => window,

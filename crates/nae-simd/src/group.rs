@@ -1,18 +1,18 @@
-//! Group normalisation (Wu and He, "Group Normalization", ECCV 2018): each sample's groups of channels to mean 0 and
-//! variance 1, then a scale and a shift for each channel. With its backward pass.
+//! Group normalization (Wu and He, "Group Normalization", ECCV 2018): normalizes each sample's groups of channels to
+//! mean 0 and variance 1, then applies a scale and a shift for each channel. With its backward pass.
 
 use crate::plane::Planes;
 
-/// Group normalisation with its weights.
+/// Group normalization with its weights.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
-    /// Groups, of as many channels each; not 0.
+    /// Number of groups, all with the same number of channels; not 0.
     pub groups: usize,
     /// Added to the variance; above 0.
     pub epsilon: f32,
-    /// γ, one a channel.
+    /// γ, one per channel.
     pub scale: Vec<f32>,
-    /// β, one a channel.
+    /// β, one per channel.
     pub shift: Vec<f32>,
 }
 
@@ -20,8 +20,7 @@ pub struct GroupNorm {
 pub type Moments = Vec<[f32; 2]>;
 
 impl GroupNorm {
-    /// Mean over each group of the values that `of` makes of a sample's pixels: sums over a pixel row's channels in
-    /// single precision, over those in double.
+    /// The mean over each group of the values that `of` computes from a sample's pixels, summed in double precision.
     fn means<const K: usize>(&self, x: &Planes, of: impl Fn(usize, usize) -> [f32; K]) -> Vec<[f64; K]> {
         let (c, len) = (x.size.c, x.size.len());
         let width = c / self.groups;
@@ -43,7 +42,7 @@ impl GroupNorm {
         means
     }
 
-    /// Writes `f(value's place, channel, group of the sample)` everywhere.
+    /// Writes `f(value's place, channel, group of the sample)` to every value.
     fn each(&self, like: &Planes, f: impl Fn(usize, usize, usize) -> f32) -> Planes {
         let (c, len) = (like.size.c, like.size.len());
         let width = c / self.groups;
@@ -60,7 +59,7 @@ impl GroupNorm {
         output
     }
 
-    /// The normalised planes, and what [`backward`](Self::backward) needs.
+    /// Returns the normalized planes, and the moments that [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &Planes) -> (Planes, Moments) {
         let means = self.means(x, |at, _| [x.data[at]]);
         let width = x.size.c / self.groups;
@@ -81,8 +80,8 @@ impl GroupNorm {
         (output, moments)
     }
 
-    /// The gradient at the input `x`. `gather` is given, value by value, the channel and what to add to the gradients
-    /// of its scale and its shift.
+    /// Returns the gradient at the input `x`. `gather` is called for each value with its channel and the terms to add
+    /// to the gradients of the channel's scale and shift.
     pub fn backward(
         &self,
         x: &Planes,

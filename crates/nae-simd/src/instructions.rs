@@ -1,57 +1,57 @@
-//! Which vector instructions the loops run on: the best that the processor has, chosen by [`pulp`], or those that the
-//! program asks for, to test and to time what another processor would do.
+//! The vector instructions of the loops: the best that the processor has, chosen by [`pulp`], or those that the program
+//! requests, to test and to time the loops as on another processor.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// What all loops of this process run on, once it is chosen.
+/// The instructions of all loops of this process, once they are chosen.
 static CHOSEN: OnceLock<Instructions> = OnceLock::new();
 
-/// What is asked for.
+/// The requested instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Instructions {
-    /// The best there is.
+    /// The best that the processor has.
     #[default]
     Best,
-    /// AVX2 with fused multiply-add, although there may be AVX-512.
+    /// AVX2 with fused multiply-add, even if the processor has AVX-512.
     Avx2,
     /// One number at a time.
     Plain,
 }
 
-/// An instruction set that cannot be had.
+/// The reason why an instruction set cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// No such name.
+    /// There is no instruction set with this name.
     #[error("`{0}` is no instruction set; expected `avx2` or `plain`, or nothing for the best there is")]
     Unknown(String),
     /// The processor does not have it.
     #[error("this processor does not have `avx2`; ask for nothing, and the best there is is taken")]
     Missing,
-    /// The loops run on another one already.
+    /// The loops run on another instruction set already.
     #[error("the instruction set was chosen before: a process has one")]
     Chosen,
 }
 
 impl Instructions {
-    /// Has all loops of this process run on these: to be called once, before anything is compiled. Without it they run
-    /// on the best there is.
+    /// Selects these instructions for all loops of this process; must be called once, before anything is compiled.
+    /// Without it, the loops run on the best that the processor has.
     ///
     /// # Errors
-    /// [`Unavailable::Chosen`] where the loops run on others already.
+    /// [`Unavailable::Chosen`] if the loops run on others already.
     pub fn choose_for_process(self) -> Result<(), Unavailable> {
         if *CHOSEN.get_or_init(|| self) == self { Ok(()) } else { Err(Unavailable::Chosen) }
     }
 
-    /// What all loops of this process run on.
+    /// The instructions of all loops of this process.
     fn of_process() -> Self {
         *CHOSEN.get_or_init(Self::default)
     }
 }
 
-/// `avx2` or `plain`.
+/// Parses `avx2` or `plain`.
 impl FromStr for Instructions {
     type Err = Unavailable;
 
@@ -75,8 +75,8 @@ pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     }
 }
 
-/// Channels that are computed together where there are `channels` of them: sixteen fill one AVX-512 register, eight one
-/// of AVX2. Half-empty vectors of sixteen are no quicker than full ones of eight.
+/// Number of channels that are computed together if there are `channels` of them: sixteen fill one AVX-512 register,
+/// eight one AVX2 register. Half-empty vectors of sixteen are no faster than full ones of eight.
 pub fn lanes(channels: usize) -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
@@ -90,7 +90,7 @@ pub fn lanes(channels: usize) -> usize {
     if longest == 16 && !channels.is_multiple_of(16) && channels <= 32 { 8 } else { longest }
 }
 
-/// Runs `op` with vectors of `lanes` values, one of those that [`lanes`] gives.
+/// Runs `op` with vectors of `lanes` values, a number that [`lanes`] returns.
 pub(crate) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
     if lanes == 8 && Instructions::of_process() == Instructions::Best { on_avx2(op) } else { dispatch(op) }
 }
@@ -105,7 +105,7 @@ fn has_avx2() -> bool {
     false
 }
 
-/// Runs `op` on AVX2 where there is any.
+/// Runs `op` on AVX2 if the processor has it.
 #[inline]
 fn on_avx2<Op: WithSimd>(op: Op) -> Op::Output {
     #[cfg(target_arch = "x86_64")]

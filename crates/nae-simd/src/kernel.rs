@@ -19,37 +19,38 @@ pub struct Kernel {
     pub classes: Vec<Class>,
     /// `phases[row phase][column phase]`.
     pub phases: Vec<Vec<Phase>>,
-    /// Channels of a vector; `None` where there are too few output channels to fill one: vectors run along the window.
+    /// Number of channels of a vector; `None` if there are too few output channels to fill one: vectors then run along
+    /// the window.
     pub lanes: Option<usize>,
-    /// One for each output channel, and zeros to whole vectors.
+    /// One bias for each output channel, and zeros up to whole vectors.
     pub bias: Vec<f32>,
-    /// The same kernel transformed, where that is quicker.
+    /// The same kernel transformed, if that is faster.
     pub winograd: Option<Winograd>,
 }
 
 /// The weights of one phase.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Values a kernel row of this phase covers in the input: columns times input channels.
+    /// Number of values that a kernel row of this phase covers in the input: columns times input channels.
     pub span: usize,
-    /// Rows times span.
+    /// Number of rows times span.
     pub taps: usize,
-    /// `[block][row][column · input channel][lanes of the block]`, zero where a lane has no channel; all blocks but the
+    /// `[block][row][column · input channel][lanes of the block]`, zero if a lane has no channel; all blocks but the
     /// last have [`VECTORS`] vectors. Narrow: `[channel][row][column · input channel]`.
     pub weights: Vec<f32>,
 }
 
-/// Fewest channels worth a vector.
+/// The smallest number of channels for which a vector is used.
 const NARROW: usize = 8;
 
-/// Weights smaller than this share of a kernel's largest are zero: 2⁻³⁰, far below what rounding leaves of a sum. Weight
-/// decay brings the weights of units that have died towards zero without end, and products of such weights are
-/// subnormal numbers, with which some processors are slow. Biases are zero below this share of the largest weight and
-/// below [`NEGLIGIBLE`]: the inputs that the weights are for may be small, too.
+/// Weights smaller than this share of a kernel's largest are set to zero: 2⁻³⁰, far below the rounding error of a sum.
+/// Weight decay moves the weights of dead units ever closer to zero, and products of such weights are subnormal
+/// numbers, with which some processors are slow. Biases are set to zero below this share of the largest weight and
+/// below [`NEGLIGIBLE`]: the inputs that the weights multiply may be small, too.
 const LEAST: f32 = 1.0 / (1 << 30) as f32;
 
 impl Kernel {
-    /// Lays out weights given by `weight(out channel, in channel, row, column)`; no bias where `bias` is empty.
+    /// Lays out weights given by `weight(out channel, in channel, row, column)`; without bias if `bias` is empty.
     pub fn new(
         reading: Reading,
         window: KernelWindow,
@@ -127,7 +128,7 @@ mod tests {
     fn weights_that_no_sum_would_show_are_zero() {
         assert_eq!(pointwise([-0.5, 1e-8]), [-0.5, 1e-8]);
         assert_eq!(pointwise([-0.5, 1e-10]), [-0.5, 0.0]);
-        // Small by themselves, not beside each other.
+        // Small in absolute value, but not relative to each other.
         assert_eq!(pointwise([1e-20, 3e-21]), [1e-20, 3e-21]);
         assert_eq!(pointwise([0.0, 0.0]), [0.0, 0.0]);
         assert!(pointwise([f32::NAN, 1.0])[0].is_nan());
@@ -138,7 +139,7 @@ mod tests {
         let bias = |weights, bias| kernel(weights, bias).bias[0];
         assert_eq!(bias([0.5, 0.0], 1e-17), 1e-17);
         assert_eq!(bias([0.5, 0.0], -1e-19), 0.0);
-        // Beside weights that are smaller still, and alone.
+        // Next to weights that are still smaller, and alone.
         assert_eq!(bias([1e-20, 0.0], 1e-28), 1e-28);
         assert_eq!(bias([0.0, 0.0], 1e-40), 1e-40);
         assert!(bias([1.0, 1.0], f32::NAN).is_nan());

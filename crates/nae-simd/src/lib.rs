@@ -1,17 +1,17 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A [`Program`] is a graph laid out for one size of image; it runs forward, and back. Its activations are [`Planes`] in
-//! the caller's [`Workspace`]. [`Instructions`] are chosen at run time. Results depend neither on the batch nor on
-//! threads.
+//! A [`Program`] is a graph laid out for one size of image; it runs forward and backward. Its activations are
+//! [`Planes`] in the caller's [`Workspace`]. [`Instructions`] are chosen at run time. Results depend neither on the
+//! batch nor on threads.
 //!
-//! Inside, `correlate` has the loop that most time goes into, for convolutions, transposed convolutions and dense
-//! layers, and `winograd` a quicker one for three by three taps; `geometry` says what they read and `kernel` how their
-//! weights are laid out. `gradient` and `outer` make the gradients of weights, `group` normalises, `resample` and
-//! `pointwise` are the layers without weights, each with its way back. `depthwise` has none: it is for networks whose
-//! features are used as they are. `threads` shares work out, which the caller of a program does.
+//! Inside, `correlate` contains the loop that takes most of the time, for convolutions, transposed convolutions and
+//! dense layers, and `winograd` a faster one for three by three taps; `geometry` defines the values that they read and
+//! `kernel` the layout of their weights. `gradient` and `outer` compute the gradients of weights, `group` normalizes,
+//! `resample` and `pointwise` are the layers without weights, each with its backward pass. `depthwise` has none: it is
+//! for networks whose features are used unchanged. `threads` distributes work, which the caller of a program does.
 
 #![forbid(unsafe_code)]
-// The benchmark `roofline` reaches the loops by way of `loops`.
+// The benchmark `roofline` accesses the loops through `loops`.
 #![cfg_attr(not(feature = "roofline"), allow(unreachable_pub))]
 
 mod correlate;
@@ -39,7 +39,7 @@ pub use program::{CompileError, Gradients, Learned, Observer, Options, Program, 
 pub use resample::{Alignment, Sources};
 pub use workspace::Workspace;
 
-/// The loops themselves, for the benchmark `roofline` alone: not part of the interface.
+/// The loops themselves, for the benchmark `roofline` only: not part of the interface.
 #[cfg(feature = "roofline")]
 #[doc(hidden)]
 pub mod loops {

@@ -1,5 +1,6 @@
-//! The gradient of the weights of a kernel that sees a sample only once: of a dense layer, or of a convolution to a
-//! single pixel. It is a sum of outer products, one a sample: there are more weights than values they are made of.
+//! The gradient of the weights of a kernel that is applied only once to a sample: of a dense layer, or of a convolution
+//! to a single pixel. It is a sum of outer products, one per sample, and thus has more values than the vectors it is
+//! computed from.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use crate::instructions::{lanes, on_vectors_of};
 use crate::sums::VECTORS;
 use crate::vector::{load_all, store};
 
-/// Inputs that are multiplied with the same outputs together.
+/// Number of inputs that are multiplied with the same outputs together.
 const TILE: usize = 8;
 
 /// The two vectors of each sample.
@@ -24,7 +25,7 @@ pub struct Outer {
 }
 
 impl Outer {
-    /// Of vectors of `left` and `right` values, one after the other.
+    /// Stores vectors of `left` and `right` values, one sample after the other.
     pub fn new([left, right]: [usize; 2], lefts: &[f32], rights: &[f32]) -> Self {
         let samples = lefts.len() / left;
         let mut tiles = vec![0.0; left.div_ceil(TILE) * samples * TILE];
@@ -37,7 +38,7 @@ impl Outer {
     }
 
     /// Adds Σ left·right to `sums` `[left][right]`, for the left values from `first` on, a multiple of [`Outer::TILE`],
-    /// and the right ones in `rights`. Each is summed on its own, and then added.
+    /// and the right ones in `rights`. Each is first summed separately, and then added.
     pub fn add_to(&self, first: usize, rights: Range<usize>, sums: &mut [f32]) {
         let width = rights.len();
         let packed: Vec<f32> =
@@ -46,7 +47,7 @@ impl Outer {
         on_vectors_of(lanes(width), Sum { samples: self.samples, tiles, rights: &packed, width, sums });
     }
 
-    /// Left values that are summed together.
+    /// Number of left values that are summed together.
     pub const TILE: usize = TILE;
 }
 
@@ -63,7 +64,7 @@ impl WithSimd for Sum<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        // Two vectors of eight sums each are more than AVX2 has registers.
+        // For eight left values, two vectors of sums each would exceed AVX2's registers.
         let step = if S::F32_LANES == 8 { S::F32_LANES } else { VECTORS * S::F32_LANES };
         for first in (0..self.width).step_by(step) {
             if self.width - first > S::F32_LANES && step > S::F32_LANES {

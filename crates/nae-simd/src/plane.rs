@@ -5,16 +5,16 @@ use crate::workspace::Workspace;
 /// Rows, columns and channels of one sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Rows.
+    /// Number of rows.
     pub h: usize,
-    /// Columns.
+    /// Number of columns.
     pub w: usize,
-    /// Channels.
+    /// Number of channels.
     pub c: usize,
 }
 
 impl Size {
-    /// Values of one sample.
+    /// Number of values of one sample.
     pub fn len(self) -> usize {
         self.h * self.w * self.c
     }
@@ -25,33 +25,33 @@ impl Size {
     }
 }
 
-/// A batch of activations. Its memory is kept for the next pass when it is dropped.
+/// A batch of activations. When it is dropped, its memory is kept for the next pass.
 #[derive(Debug, Default)]
 pub struct Planes {
-    /// Samples.
+    /// Number of samples.
     pub n: usize,
-    /// Shape of each.
+    /// Shape of each sample.
     pub size: Size,
-    /// Values, channels fastest.
+    /// The values; the channel index varies fastest.
     pub data: Vec<f32>,
-    /// Where the memory came from; nowhere for empty planes.
+    /// The workspace that owns the memory; an unrelated one for empty planes.
     workspace: Workspace,
 }
 
 impl Planes {
-    /// With values that are still to be written.
+    /// Returns planes whose values must still be written.
     pub fn scratch(workspace: &Workspace, n: usize, size: Size) -> Self {
         Self { n, size, data: workspace.take(n * size.len()), workspace: workspace.clone() }
     }
 
-    /// All zero.
+    /// Returns planes of zeros.
     pub fn zeros(workspace: &Workspace, n: usize, size: Size) -> Self {
         let mut planes = Self::scratch(workspace, n, size);
         planes.data.fill(0.0);
         planes
     }
 
-    /// The channels of both in each place; `other` has the same samples, height and width.
+    /// Returns the channels of both at each place; `other` has the same samples, height and width.
     pub fn beside(&self, other: &Self) -> Self {
         let size = Size { c: self.size.c + other.size.c, ..self.size };
         let mut planes = Self::scratch(&self.workspace, self.n, size);
@@ -64,7 +64,7 @@ impl Planes {
         planes
     }
 
-    /// From values in channel-first order.
+    /// Converts values from channels-first order.
     pub fn from_channels_first(workspace: &Workspace, n: usize, size: Size, values: &[f32]) -> Self {
         let mut planes = Self::scratch(workspace, n, size);
         if size.c == 1 || size.h * size.w == 1 {
@@ -81,12 +81,12 @@ impl Planes {
         planes
     }
 
-    /// Where the memory came from.
+    /// The workspace that owns the memory.
     pub const fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
-    /// The values in channel-first order.
+    /// Converts the values to channels-first order.
     pub fn to_channels_first(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.data.len()];
         self.write_channels_first(&mut values);
@@ -108,7 +108,7 @@ impl Planes {
         }
     }
 
-    /// The same values, in channel-first order, under another shape.
+    /// Returns the same values, in channels-first order, under another shape.
     pub fn reshaped(&self, size: Size) -> Self {
         let mut values = self.workspace.take(self.data.len());
         self.write_channels_first(&mut values);
@@ -117,7 +117,7 @@ impl Planes {
         planes
     }
 
-    /// With so many rows of zeros above and below each sample, and so many columns at either side.
+    /// Returns the planes with this number of rows of zeros above and below each sample, and of columns at either side.
     pub fn bordered(&self, [rows, columns]: [usize; 2]) -> Self {
         let Size { h, w, c } = self.size;
         let size = Size { h: h + 2 * rows, w: w + 2 * columns, c };

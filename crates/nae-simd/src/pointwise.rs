@@ -9,11 +9,11 @@ use crate::vector::{Pair, each};
 #[derive(Clone, Copy)]
 struct Rectified(f32);
 
-/// `a` where `sign` is positive, `slope`·`a` elsewhere.
+/// Returns `a` if `sign` is positive, else `slope`·`a`.
 #[inline(always)]
 pub fn rectified<S: Simd>(simd: S, a: S::f32s, sign: S::f32s, slope: f32) -> S::f32s {
     let zero = simd.splat_f32s(0.0);
-    // Not a product where it is zero, which would keep a minus sign, or an infinity as no number.
+    // There is no product if the slope is zero: it would keep a minus sign, and give NaN for an infinity.
     let other = if slope == 0.0 { zero } else { simd.mul_f32s(a, simd.splat_f32s(slope)) };
     simd.select_f32s(simd.greater_than_f32s(sign, zero), a, other)
 }
@@ -25,25 +25,26 @@ impl Pair for Rectified {
     }
 }
 
-/// `a` brought into `[min, max]`.
+/// Returns `a` clamped to `[min, max]`.
 #[inline(always)]
 pub fn clamped<S: Simd>(simd: S, a: S::f32s, min: f32, max: f32) -> S::f32s {
     simd.min_f32s(simd.max_f32s(a, simd.splat_f32s(min)), simd.splat_f32s(max))
 }
 
-/// x where positive, `slope`·x elsewhere.
+/// Returns x if positive, else `slope`·x.
 pub fn rectify(x: &Planes, slope: f32) -> Planes {
     let mut output = x.clone();
     each(Rectified(slope), &mut output.data, &x.data);
     output
 }
 
-/// The gradient before a rectifier, in place. `decisive` is its input, or its output where `slope` is not negative.
+/// Computes the gradient at the input of a rectifier, in place. `decisive` is its input, or its output if `slope` is
+/// not negative.
 pub fn rectify_backward(decisive: &Planes, slope: f32, gradient: &mut Planes) {
     each(Rectified(slope), &mut gradient.data, &decisive.data);
 }
 
-/// An activation that is no rectifier, in place.
+/// Applies an activation that is not a rectifier, in place.
 pub fn activate(activation: Activation, x: &mut Planes) {
     let each = |x: &mut Planes, f: &dyn Fn(f32) -> f32| x.data.iter_mut().for_each(|value| *value = f(*value));
     match activation {
@@ -54,22 +55,21 @@ pub fn activate(activation: Activation, x: &mut Planes) {
     }
 }
 
-/// Every value brought into `[min, max]`, in place.
+/// Clamps every value to `[min, max]`, in place.
 pub fn clamp(x: &mut Planes, min: f32, max: f32) {
     x.data.iter_mut().for_each(|value| *value = value.clamp(min, max));
 }
 
-/// A factor and an offset for each channel: what exporters make of an image before its first layer.
+/// A factor and an offset for each channel, as exporters insert before a network's first layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
-    /// Repeated to some hundred values, so that the loop over them is long.
+    /// The factors, repeated to some hundred values, so that the loop over them is long.
     factors: Vec<f32>,
     offsets: Vec<f32>,
 }
 
 impl Scaling {
-    /// Of a convolution without neighbours that mixes no channels, whose weights are `[output, input]`; `None` where it
-    /// does.
+    /// Returns the scaling of a 1×1 convolution, whose weights are `[output, input]`; `None` if it mixes channels.
     pub fn of(weights: &[f32], bias: &[f32]) -> Option<Self> {
         let channels = bias.len();
         if channels == 0 || weights.len() != channels * channels {
@@ -84,7 +84,7 @@ impl Scaling {
         Some(Self { factors, offsets: repeated(&|channel| bias[channel]) })
     }
 
-    /// `x` times the factors, plus the offsets.
+    /// Returns `x` times the factors, plus the offsets.
     pub fn forward(&self, x: &Planes) -> Planes {
         let mut output = Planes::scratch(x.workspace(), x.n, x.size);
         let len = self.factors.len();
@@ -98,24 +98,25 @@ impl Scaling {
     }
 }
 
-/// Whether the way back of [`activate`] does without its input.
+/// Whether the backward pass of [`activate`] needs only its output, not its input.
 pub const fn goes_back_by_output(activation: Activation) -> bool {
     matches!(activation, Activation::Sigmoid | Activation::Tanh)
 }
 
-/// 2⁻⁶⁰: gradients that go back through an activation, and biases, are zero below it. Background that a model has learned sits
-/// ever deeper in the flat part of the sigmoid, and weight decay brings the biases of dead units towards zero without end.
-/// Both become subnormal numbers, with which some processors are slow, and so are all layers that multiply with them.
+/// 2⁻⁶⁰: gradients that pass back through an activation, and biases, are set to zero below it. The background that a
+/// model has learned moves ever deeper into the flat part of the sigmoid, and weight decay moves the biases of dead
+/// units ever closer to zero. Both become subnormal numbers, with which some processors are slow, and so are all layers
+/// that multiply with them.
 pub(crate) const NEGLIGIBLE: f32 = 1.0 / (1u64 << 60) as f32;
 
-/// `value`, or zero where its magnitude is below `least`. NaN is not.
+/// Returns `value`, or zero if its magnitude is below `least`. NaN remains NaN.
 #[inline]
 pub fn zero_below(least: f32, value: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
 }
 
-/// The gradient before [`activate`], in place; zero where it is below 2⁻⁶⁰. Of `before`, its input, and `output` one is read:
-/// [`goes_back_by_output`].
+/// Computes the gradient at the input of [`activate`], in place; zero if it is below 2⁻⁶⁰. Either its input `before` or
+/// its `output` is read, depending on [`goes_back_by_output`].
 pub fn activate_backward(activation: Activation, before: &Planes, output: &Planes, gradient: &mut Planes) {
     let decisive = if goes_back_by_output(activation) { output } else { before };
     let mut each = |f: &dyn Fn(f32) -> f32| {
@@ -139,7 +140,7 @@ impl Pair for Sum {
     }
 }
 
-/// a + b, in place of a.
+/// Computes a + b, in place of a.
 pub fn add(a: &mut [f32], b: &[f32]) {
     each(Sum, a, b);
 }
@@ -154,13 +155,12 @@ impl Pair for Product {
     }
 }
 
-/// a ⊙ b, in place of a.
+/// Computes a ⊙ b, in place of a.
 pub fn multiply(a: &mut [f32], b: &[f32]) {
     each(Product, a, b);
 }
 
-/// Divides each vector of `len` numbers by its norm, or by `least` where that is larger, in place; returns what they were
-/// divided by.
+/// Divides each vector of `len` numbers by its norm, or by `least` if that is larger, in place; returns the divisors.
 pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
     x.chunks_exact_mut(len)
         .map(|vector| {
@@ -173,7 +173,7 @@ pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
         .collect()
 }
 
-/// The gradient before [`normalize`], whose output was `output`: (g − z·⟨z, g⟩) / norm, in place.
+/// Computes the gradient at the input of [`normalize`], whose output was `output`: (g − z·⟨z, g⟩) / norm, in place.
 pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes) {
     let len = output.size.len();
     for ((g, z), norm) in gradient.data.chunks_exact_mut(len).zip(output.data.chunks_exact(len)).zip(norms) {
@@ -184,8 +184,8 @@ pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes)
     }
 }
 
-/// exp(x) over the sum of exp(x) of each vector of `len` numbers, in place. The largest becomes exp(0), so that nothing
-/// overflows.
+/// Divides exp(x) by the sum of exp(x) over each vector of `len` numbers, in place. The largest is taken as exp(0), so
+/// that nothing overflows.
 pub fn softmax(x: &mut [f32], len: usize) {
     for vector in x.chunks_exact_mut(len) {
         let largest = vector.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -200,7 +200,8 @@ pub fn softmax(x: &mut [f32], len: usize) {
     }
 }
 
-/// The gradient before [`softmax`] in each place, whose output was `output`: s·(g − ⟨s, g⟩), in place.
+/// Computes the gradient at the input of [`softmax`] at each place, whose output was `output`: s·(g − ⟨s, g⟩), in
+/// place.
 pub fn softmax_backward(output: &Planes, gradient: &mut Planes) {
     let len = output.size.c;
     for (g, shares) in gradient.data.chunks_exact_mut(len).zip(output.data.chunks_exact(len)) {
@@ -211,22 +212,22 @@ pub fn softmax_backward(output: &Planes, gradient: &mut Planes) {
     }
 }
 
-/// Mean squared difference of each sample, and its gradient with respect to `x`: 2(x − r)/D. That with respect to the
-/// reconstruction is its negative.
+/// Returns the mean squared difference of each sample, and its gradient with respect to `x`: 2(x − r)/D. The gradient
+/// with respect to the reconstruction is its negative.
 pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
     let scale = 2.0 / x.size.len() as f32;
     mean_of(x, reconstruction, |difference| (difference * difference, difference * scale))
 }
 
-/// Mean absolute difference of each sample, and its gradient with respect to `x`: sign(x − r)/D, 0 where they are
-/// equal. That with respect to the reconstruction is its negative.
+/// Returns the mean absolute difference of each sample, and its gradient with respect to `x`: sign(x − r)/D, 0 for
+/// equal values. The gradient with respect to the reconstruction is its negative.
 pub fn l1(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
     let scale = 1.0 / x.size.len() as f32;
     let slope = |difference: f32| if difference == 0.0 { 0.0 } else { scale.copysign(difference) };
     mean_of(x, reconstruction, |difference| (difference.abs(), slope(difference)))
 }
 
-/// Mean of each sample and gradient at each value, by `part` of a difference.
+/// Returns the mean of each sample and the gradient at each value; `part` gives both for a difference.
 #[inline(always)]
 fn mean_of(x: &Planes, reconstruction: &Planes, part: impl Fn(f32) -> (f32, f32)) -> (Vec<f32>, Planes) {
     let len = x.size.len();
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn a_scaling_is_a_convolution_that_mixes_no_channels() {
         let scaling = Scaling::of(&[2.0, 0.0, 0.0, -1.0], &[0.5, 1.0]).expect("diagonal");
-        // More than are repeated at once, of two samples.
+        // More values than are repeated at once, for two samples.
         let mut x = Planes::scratch(&crate::workspace::Workspace::default(), 2, Size { h: 10, w: 11, c: 2 });
         x.data.iter_mut().enumerate().for_each(|(at, value)| *value = at as f32);
         for (at, found) in scaling.forward(&x).data.iter().enumerate() {
@@ -280,7 +281,7 @@ mod tests {
         let planes = |values: [f32; 4]| {
             Planes::from_channels_first(&crate::workspace::Workspace::default(), 1, Size { h: 1, w: 1, c: 4 }, &values)
         };
-        // From the second on, of logits of −41, −69 and −92.
+        // From the second value on, the outputs for logits of −41, −69 and −92.
         let output = planes([0.25, 1e-18, 1e-30, 1e-40]);
         let mut gradient = planes([8.0, 8.0, 8.0, f32::NAN]);
         activate_backward(Activation::Sigmoid, &output, &output, &mut gradient);

@@ -11,7 +11,7 @@ fn pooled(size: Size, window: usize) -> Size {
     Size { h: size.h / window, w: size.w / window, c: size.c }
 }
 
-/// Largest of each `window` × `window` block; rows and columns that do not fill one are left out.
+/// The largest value of each `window` × `window` block; rows and columns that do not fill a block are left out.
 pub fn max_pool(x: &Planes, window: usize) -> Planes {
     let mut output = Planes::scratch(x.workspace(), x.n, pooled(x.size, window));
     on_vectors_of(lanes(x.size.c), MaxPool { x, window, output: &mut output });
@@ -48,8 +48,9 @@ impl WithSimd for MaxPool<'_> {
     }
 }
 
-/// The gradient before [`max_pool`], which made `y` of `x`; the first of equals gets it. Where a rectifier of `slope`,
-/// not negative, made `x`, the gradient before that: the largest value has the sign of its block's output.
+/// The gradient at the input of [`max_pool`], whose output for `x` is `y`; the first of equal values receives it. If a
+/// rectifier of `slope`, not negative, has written `x`, the gradient at the input of that rectifier: the largest value
+/// has the sign of its block's output.
 pub fn max_pool_backward(x: &Planes, y: &Planes, gradient: &Planes, window: usize, slope: Option<f32>) -> Planes {
     let (from, to) = (x.size, y.size);
     let whole = (to.h * window, to.w * window) == (from.h, from.w);
@@ -83,7 +84,7 @@ impl WithSimd for MaxPoolBackward<'_> {
                 let corner = (at / to.w * from.w + at % to.w) * window;
                 for (k, (y, g)) in y.chunks(S::F32_LANES).zip(g.chunks(S::F32_LANES)).enumerate() {
                     let (channels, y) = (y.len(), load(simd, y));
-                    // What is still to be given away.
+                    // The gradient that is still to be assigned.
                     let mut left = load(simd, g);
                     if let Some(slope) = slope {
                         left = rectified(simd, left, y, slope);
@@ -100,7 +101,7 @@ impl WithSimd for MaxPoolBackward<'_> {
     }
 }
 
-/// Mean of each `window` × `window` block; rows and columns that do not fill one are left out.
+/// The mean of each `window` × `window` block; rows and columns that do not fill a block are left out.
 pub fn average_pool(x: &Planes, window: usize) -> Planes {
     let (from, to) = (x.size, pooled(x.size, window));
     let mut output = Planes::zeros(x.workspace(), x.n, to);
@@ -120,17 +121,17 @@ pub fn average_pool(x: &Planes, window: usize) -> Planes {
     output
 }
 
-/// The gradient before [`average_pool`] of samples of size `from`.
+/// The gradient at the input of [`average_pool`], for samples of size `from`.
 pub fn average_pool_backward(gradient: &Planes, from: Size, window: usize) -> Planes {
     spread(gradient, from, window, 1.0 / (window * window) as f32)
 }
 
-/// Windows of a pool that may overlap, or hang over the edge, for scoring; each meets the input.
+/// Windows of a pool that may overlap, or exceed the edge, for scoring; each overlaps the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolWindows {
     /// Rows and columns of a window.
     pub kernel: [usize; 2],
-    /// From one window to the next, down and across.
+    /// Distance from one window to the next, down and across.
     pub stride: [usize; 2],
     /// Rows above the input and columns to its left that belong to windows.
     pub padding: [usize; 2],
@@ -139,18 +140,19 @@ pub struct PoolWindows {
 }
 
 impl PoolWindows {
-    /// The largest value of each window.
+    /// Returns the largest value of each window.
     pub fn max(&self, x: &Planes) -> Planes {
         self.fold(x, f32::NEG_INFINITY, f32::max, |_| 1.0)
     }
 
-    /// The mean of each window: of all of it, where `padding` counts as zeros, or of what is in the input.
+    /// Returns the mean of each window: of the whole window if `padding` counts as zeros, else of the part inside the
+    /// input.
     pub fn mean(&self, x: &Planes, padding: bool) -> Planes {
         let whole = self.kernel[0] * self.kernel[1];
         self.fold(x, 0.0, |sum, value| sum + value, |inside| 1.0 / if padding { whole } else { inside } as f32)
     }
 
-    /// Folds the values of each window, and multiplies by what `scale` says for so many of them.
+    /// Folds the values of each window, and multiplies the result by `scale` of their number.
     fn fold(&self, x: &Planes, start: f32, op: impl Fn(f32, f32) -> f32, scale: impl Fn(usize) -> f32) -> Planes {
         let from = x.size;
         let to = Size { h: self.to[0], w: self.to[1], c: from.c };
@@ -176,12 +178,12 @@ impl PoolWindows {
     }
 }
 
-/// Each pixel as a block of `factor` × `factor` equal ones.
+/// Repeats each pixel as a block of `factor` × `factor` equal pixels.
 pub fn nearest(x: &Planes, factor: usize) -> Planes {
     spread(x, Size { h: x.size.h * factor, w: x.size.w * factor, c: x.size.c }, factor, 1.0)
 }
 
-/// The gradient before [`nearest`]: the sum of each block.
+/// The gradient at the input of [`nearest`]: the sum of each block.
 pub fn nearest_backward(gradient: &Planes, factor: usize) -> Planes {
     let mut input = average_pool(gradient, factor);
     let scale = (factor * factor) as f32;
@@ -189,7 +191,7 @@ pub fn nearest_backward(gradient: &Planes, factor: usize) -> Planes {
     input
 }
 
-/// Each value of `x`, scaled, in a block of `window` × `window` of planes of size `to`; zero where there is no block.
+/// Writes each value of `x`, scaled, to a block of `window` × `window` in planes of size `to`; zero outside all blocks.
 fn spread(x: &Planes, to: Size, window: usize, scale: f32) -> Planes {
     let from = x.size;
     let mut output = Planes::zeros(x.workspace(), x.n, to);
@@ -207,22 +209,22 @@ fn spread(x: &Planes, to: Size, window: usize, scale: f32) -> Planes {
     output
 }
 
-/// The pixels that a target pixel is made of along one axis, and their weights, which sum to 1.
+/// The pixels that a target pixel is computed from along one axis, and their weights, which sum to 1.
 pub type Sources = [(usize, f32); 2];
 
-/// Which points of the two images lie on each other when the size changes.
+/// The points of the two images that coincide when the size changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// The centres of the corner pixels.
     Corners,
     /// The corners of the images: pixel centres are at halves.
     HalfPixel,
-    /// The same, but nothing is mixed: pixel i is ⌊i·from/to⌋.
+    /// As `HalfPixel`, but without interpolation: pixel i is source pixel ⌊i·from/to⌋.
     Nearest,
 }
 
 impl Alignment {
-    /// The sources of each of `to` pixels among `from`.
+    /// Returns the sources of each of `to` pixels among `from`.
     pub fn sources(self, from: usize, to: usize) -> Vec<Sources> {
         let position = |i: usize| match self {
             Self::Nearest => (i * from / to) as f64,
@@ -245,7 +247,7 @@ impl Alignment {
 }
 
 impl Alignment {
-    /// Weights `[to, from]` of one axis: row i holds what each source pixel gives to pixel i.
+    /// Returns the weights `[to, from]` of one axis: row i contains the weight of each source pixel in pixel i.
     pub fn weights(self, from: usize, to: usize) -> Vec<f32> {
         let mut weights = vec![0.0; to * from];
         for (row, sources) in weights.chunks_exact_mut(from.max(1)).zip(self.sources(from, to)) {
@@ -266,7 +268,7 @@ pub struct Enlargement {
 }
 
 impl Enlargement {
-    /// From `from` to `to` rows and columns.
+    /// Returns the enlargement from `from` to `to` rows and columns.
     pub fn new(from: [usize; 2], to: [usize; 2], alignment: Alignment) -> Self {
         let (rows, columns) = (alignment.sources(from[0], to[0]), alignment.sources(from[1], to[1]));
         let mut taps = Vec::with_capacity(to[0] * to[1]);
@@ -281,7 +283,7 @@ impl Enlargement {
         Self { from, to, taps }
     }
 
-    /// The enlarged planes.
+    /// Returns the enlarged planes.
     pub fn forward(&self, x: &Planes) -> Planes {
         let c = x.size.c;
         let mut output = Planes::scratch(x.workspace(), x.n, Size { h: self.to[0], w: self.to[1], c });
@@ -289,7 +291,7 @@ impl Enlargement {
         output
     }
 
-    /// The gradient before the enlargement.
+    /// Returns the gradient at the input of the enlargement.
     pub fn backward(&self, gradient: &Planes) -> Planes {
         let c = gradient.size.c;
         let mut input = Planes::zeros(gradient.workspace(), gradient.n, Size { h: self.from[0], w: self.from[1], c });
@@ -364,7 +366,7 @@ mod tests {
         let windows = PoolWindows { kernel: [2, 2], stride: [2, 2], padding: [0, 0], to: [2, 3] };
         assert_eq!(windows.max(&x), max_pool(&x, 2));
         assert_eq!(windows.mean(&x, false), average_pool(&x, 2));
-        // Of a corner, one pixel of four is in the input.
+        // In a corner window, one pixel of four is in the input.
         let over = PoolWindows { padding: [1, 1], to: [3, 4], ..windows };
         assert_eq!(over.max(&x).data[..3], x.data[..3]);
         assert_eq!(over.mean(&x, true).data[0], x.data[0] / 4.0);

@@ -1,34 +1,35 @@
-//! Sums of products in registers, and what is done with them before they are written: what the loops over windows share.
+//! Sums of products in registers, and their last operation before they are written: the code that the loops over
+//! windows share.
 
 use pulp::Simd;
 
 use crate::pointwise::{clamped, rectified};
 use crate::vector::load;
 
-/// Vectors of output channels computed together.
+/// Number of vectors of output channels that are computed together.
 pub const VECTORS: usize = 2;
 
-/// Most multiply-adds of one row of a window in one chain. Longer rows are summed in pieces, which are then added: the
-/// rounding of a chain grows with its length.
+/// The largest number of multiply-adds of one row of a window in one chain. Longer rows are summed in pieces, which are
+/// then added, since the rounding error of a chain grows with its length.
 const CHAIN: usize = 256;
-/// What is done with a sum before it is written.
+/// The operation on a sum before it is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Finish<'a> {
-    /// The sum as it is.
+    /// The sum is written unchanged.
     Keep,
-    /// x where positive, `slope`·x elsewhere: ReLU where `slope` is 0.
+    /// x if positive, else `slope`·x: ReLU if `slope` is 0.
     Rectify {
         /// The slope.
         slope: f32,
     },
-    /// Brought into `[min, max]`. Forward alone.
+    /// Clamped to `[min, max]`. Forward only.
     Clamp {
-        /// The least.
+        /// The least value.
         min: f32,
-        /// The greatest.
+        /// The greatest value.
         max: f32,
     },
-    /// The rectifier by the sign of another value at the same place: the way back through it, given its output.
+    /// The rectifier by the sign of another value at the same place: its backward pass, given its output.
     Gate {
         /// The output of the rectifier.
         output: &'a [f32],
@@ -39,7 +40,7 @@ pub enum Finish<'a> {
 
 // Everything below is inlined into the function that pulp compiles for each instruction set: see `vector`.
 
-/// `sum`, of `channels` channels from `place` of the output on, as it is to be written.
+/// Returns the final value of `sum`, of `channels` channels from `place` of the output on.
 #[inline(always)]
 pub(crate) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
     match finish {
@@ -50,7 +51,7 @@ pub(crate) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place
     }
 }
 
-/// `sums` and the products of each window with the weights; long windows in pieces.
+/// Adds to `sums` the products of each window with the weights; long windows in pieces.
 #[inline(always)]
 pub(crate) fn sum_of_products<S: Simd, const P: usize, const V: usize>(
     simd: S,
@@ -65,7 +66,7 @@ pub(crate) fn sum_of_products<S: Simd, const P: usize, const V: usize>(
     }
 }
 
-/// `sums` and the products of each window with the weights.
+/// Adds to `sums` the products of each window with the weights.
 #[inline(always)]
 fn accumulate<S: Simd, const P: usize, const V: usize>(
     simd: S,
@@ -73,14 +74,14 @@ fn accumulate<S: Simd, const P: usize, const V: usize>(
     windows: [&[f32]; P],
     weights: &[[S::f32s; V]],
 ) -> [[S::f32s; V]; P] {
-    // One length for all, which the compiler sees: no index is checked in the loop.
+    // All have the same length, which is visible to the compiler: no index is checked in the loop.
     let len = weights.len();
     let mut trimmed = windows;
     for window in &mut trimmed {
         *window = &window[..len];
     }
-    // Of AVX2's sixteen registers fifteen are in use. Where sums come here in registers, the compiler keeps some of
-    // them on the stack all through the loop, which then takes twice as long; from memory, it loads all of them first.
+    // Fifteen of AVX2's sixteen registers are in use. If the sums arrive here in registers, the compiler keeps some of
+    // them on the stack during the whole loop, which then takes twice as long; from memory, it loads all of them first.
     let mut sums = if S::F32_LANES == 8 { *std::hint::black_box(&sums) } else { sums };
     for (k, weight) in weights.iter().enumerate() {
         for (sums, window) in sums.iter_mut().zip(trimmed) {
@@ -93,7 +94,7 @@ fn accumulate<S: Simd, const P: usize, const V: usize>(
     sums
 }
 
-/// The same for long windows, in pieces.
+/// As [`accumulate`], for long windows, in pieces.
 #[inline(always)]
 fn accumulate_pieces<S: Simd, const P: usize, const V: usize>(
     simd: S,

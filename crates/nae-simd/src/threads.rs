@@ -1,9 +1,9 @@
-//! Work shared out among threads, as many as the machine has processors or the caller says.
+//! Distributes work among threads, as many as the machine has processors or as the caller sets.
 //!
-//! Results are in the order of what is shared out, so that nothing depends on the number of threads.
+//! Results are in the order of the items, so they do not depend on the number of threads.
 //!
-//! Not on rayon's pool: burn's automatic differentiation holds locks, and a pool thread that waits inside one may be
-//! handed another piece of work that wants the same lock.
+//! rayon's pool is not used: burn's automatic differentiation holds locks, and a pool thread that waits inside one may
+//! be given another piece of work that needs the same lock.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -14,10 +14,10 @@ thread_local! {
     static THREADS: Cell<Option<NonZero<usize>>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with [`map`] on exactly `threads` threads instead of one a processor, where there are items enough. Holds
-/// for calls of [`map`] on this thread.
+/// Runs `f` with [`map`] on exactly `threads` threads instead of one per processor, if there are enough items. Applies
+/// to calls of [`map`] on this thread.
 pub fn with_threads<R>(threads: NonZero<usize>, f: impl FnOnce() -> R) -> R {
-    /// Puts the old number back, after a panic too.
+    /// Restores the old number, after a panic too.
     struct Restore(Option<NonZero<usize>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -28,12 +28,12 @@ pub fn with_threads<R>(threads: NonZero<usize>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// As many threads as the machine has processors, or [`with_threads`] says.
+/// The number of threads: as many as the machine has processors, or as [`with_threads`] sets.
 pub fn count() -> NonZero<usize> {
     THREADS.get().or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// `f` of every item, in order, on as many threads as the machine has processors or [`with_threads`] says.
+/// Returns `f` of every item, in order, computed on [`count`] threads.
 pub fn map<S: Send, R: Send>(items: Vec<S>, f: impl Fn(S) -> R + Sync) -> Vec<R> {
     let threads = count().get().min(items.len());
     if threads <= 1 {
@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn the_number_of_threads_is_as_asked_for() {
         for threads in [1, 3, 5] {
-            // Items meet, as many at a time as there are threads: with fewer threads they would wait for ever.
+            // Items wait for each other, as many at a time as there are threads: with fewer threads they would wait for
+            // ever.
             let meeting = Barrier::new(threads);
             let ids = with_threads(NonZero::new(threads).expect("not zero"), || {
                 map(vec![(); 2 * threads], |()| {

@@ -1,13 +1,14 @@
 //! Loads, stores and loops over values that need not fill whole vectors.
 //!
-//! pulp compiles [`WithSimd::with_simd`] for each instruction set, and what is inlined into it; a closure it is given
-//! may not be, and then runs as code for the oldest processor. So what takes time is written as a type.
+//! pulp compiles [`WithSimd::with_simd`] for each instruction set, with all code inlined into it; a closure passed to
+//! it may not be inlined, and then runs as code for the oldest processor. Therefore time-critical code is written as a
+//! type.
 
 use pulp::{Simd, WithSimd};
 
 use crate::instructions::dispatch;
 
-/// A vector of `values`, of which there are at most as many as lanes; zero in the other lanes.
+/// Loads a vector of `values`, of which there are at most as many as lanes; the other lanes are zero.
 #[inline(always)]
 pub fn load<S: Simd>(simd: S, values: &[f32]) -> S::f32s {
     match S::as_simd_f32s(values) {
@@ -16,7 +17,7 @@ pub fn load<S: Simd>(simd: S, values: &[f32]) -> S::f32s {
     }
 }
 
-/// Writes as many lanes as there are `values`.
+/// Writes as many lanes as `values` has elements.
 #[inline(always)]
 pub fn store<S: Simd>(simd: S, values: &mut [f32], vector: S::f32s) {
     if values.len() == S::F32_LANES {
@@ -26,7 +27,8 @@ pub fn store<S: Simd>(simd: S, values: &mut [f32], vector: S::f32s) {
     }
 }
 
-/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
+/// Loads the first of `values` into vectors, with the number of values of each in `counts`; all vectors except the last
+/// are full.
 #[inline(always)]
 pub fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
     let mut vectors = [simd.splat_f32s(0.0); V];
@@ -42,13 +44,13 @@ pub fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize
     vectors
 }
 
-/// What is made of two values.
+/// An operation on two values.
 pub trait Pair: Copy {
-    /// The new value in place of `a`.
+    /// Returns the new value in place of `a`.
     fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s;
 }
 
-/// Replaces each value of `a` by what `op` makes of it and of the one of `b`.
+/// Replaces each value of `a` by the result of `op` for it and the value of `b`.
 pub fn each(op: impl Pair, a: &mut [f32], b: &[f32]) {
     struct Each<'a, P>(P, &'a mut [f32], &'a [f32]);
     impl<P: Pair> WithSimd for Each<'_, P> {

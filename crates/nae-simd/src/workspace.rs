@@ -1,20 +1,20 @@
 //! Memory of activations, kept between passes.
 //!
-//! A chain runs the same network hundreds of times, so every buffer it gives back is asked for again, of the same
-//! length. Fresh memory would be faulted in page by page at each pass, which costs as much as a convolution.
+//! A Langevin chain runs the same network hundreds of times, so every buffer that is given back is needed again with
+//! the same length. Fresh memory would cause page faults at each pass, which cost as much as a convolution.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most values kept, over all lengths: 1 GiB.
+/// The largest number of values kept, over all lengths: 1 GiB.
 const MOST: usize = 1 << 28;
 
-/// Where [`Planes`](crate::Planes) take their memory from, and give it back to when they are dropped. Whoever runs a
-/// program owns one; a clone is the same workspace. What a pass makes lies in the workspace of its input.
+/// The memory that [`Planes`](crate::Planes) are taken from, and given back to when they are dropped. Each caller that
+/// runs a program owns one; a clone is the same workspace. The results of a pass lie in the workspace of its input.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace(Arc<Mutex<Free>>);
 
-/// Buffers that wait for their next use, by length.
+/// Buffers that are free for their next use, by length.
 #[derive(Debug, Default)]
 struct Free {
     by_length: HashMap<usize, Vec<Vec<f32>>>,
@@ -22,7 +22,7 @@ struct Free {
 }
 
 impl Workspace {
-    /// A buffer of `len` values, whatever they are.
+    /// Returns a buffer of `len` values with arbitrary contents.
     pub(crate) fn take(&self, len: usize) -> Vec<f32> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match free.by_length.get_mut(&len).and_then(Vec::pop) {
@@ -37,8 +37,8 @@ impl Workspace {
         }
     }
 
-    /// Keeps a buffer for the next [`take`](Self::take) of its length. Where too much is kept already, all of it is let
-    /// go: what fills it is from another network.
+    /// Keeps a buffer for the next [`take`](Self::take) of its length. If too much is kept already, all of it is
+    /// released first, since it must come from another network.
     pub(crate) fn give(&self, buffer: Vec<f32>) {
         let len = buffer.len();
         if len == 0 {

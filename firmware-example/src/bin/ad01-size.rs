@@ -1,7 +1,7 @@
 #![no_std]
 #![no_main]
-//! The least firmware that gives verdicts by MLPerf Tiny's anomaly detector, to see how large it is: start-up, vector
-//! table, engine, energy and verdict, no logging. `NAE_AD01` names the model, as for `ad01`.
+//! The smallest firmware that gives verdicts with MLPerf Tiny's anomaly detector, to measure its size: start-up, vector
+//! table, engine, energy and verdict, no logging. `NAE_AD01` is the path of the model, as for `ad01`.
 
 use core::hint::black_box;
 use cortex_m as _;
@@ -9,7 +9,7 @@ use nae_core::verdict::Verdict;
 use static_cell::ConstStaticCell;
 
 nae_core::include_model! {
-    /// The model, checked when this is compiled.
+    /// The model, checked at compile time.
     struct Ad01 = env!("NAE_AD01");
 }
 

@@ -4,8 +4,8 @@
 //! `vectors/digits.u8` into a channel, which wakes the task; the task scores it, drives the alarm, and awaits the next.
 //! Meanwhile the processor sleeps.
 //!
-//! A score does not await: other tasks of the same executor wait as long as it takes. Those that cannot go into an executor of
-//! their own, of a higher priority (embassy's `InterruptExecutor`).
+//! A score does not await: other tasks of the same executor wait until it is finished. Tasks that cannot wait can run
+//! in their own executor with a higher priority (embassy's `InterruptExecutor`).
 
 #[path = "qemu/log.rs"]
 mod log;
@@ -33,9 +33,9 @@ const LEN: usize = Digits::IMAGE_LEN;
 /// Clock ticks between two images.
 const PERIOD: u32 = 25_000;
 
-/// From the interrupt to the task: room for two images; `None` after the last.
+/// The channel from the interrupt to the task, with room for two images; `None` after the last image.
 static IMAGES: Channel<CriticalSectionRawMutex, Option<[u8; LEN]>, 2> = Channel::new();
-/// In place of a camera.
+/// The recording that replaces a camera.
 static RECORDING: Mutex<RefCell<StoredImages<'static>>> =
     Mutex::new(RefCell::new(StoredImages::new(include_bytes!("../../vectors/digits.u8"))));
 
@@ -51,7 +51,7 @@ async fn watch(image: &'static mut [Pixel; LEN], arena: &'static mut [f32; Digit
     let (mut index, mut peak_stack) = (0u32, 0);
     while let Some(bytes) = IMAGES.receive().await {
         model::prepare(&bytes, image);
-        // The timer waits meanwhile, so that what is measured is the same in every run.
+        // The timer waits meanwhile, so that the measurement is the same in every run.
         let (scored, stack) = interrupt::free(|_| measure::region(|| model::score(&engine, image, arena)));
         peak_stack = peak_stack.max(stack);
         let (score, verdict) = match scored {
@@ -66,7 +66,7 @@ async fn watch(image: &'static mut [Pixel; LEN], arena: &'static mut [f32; Digit
     process::exit(0)
 }
 
-/// The next image, where there is room; a camera would not wait, and lose it.
+/// Sends the next image if there is room; a camera would not wait, and would lose it.
 #[cortex_m_rt::exception]
 fn SysTick() {
     if IMAGES.is_full() {
@@ -74,7 +74,7 @@ fn SysTick() {
     }
     let mut bytes = [0; LEN];
     let captured = interrupt::free(|token| RECORDING.borrow(token).borrow_mut().capture(&mut bytes));
-    // There is room.
+    // There is room, so this does not fail.
     let _ = IMAGES.try_send(captured.ok().map(|()| bytes));
 }
 

@@ -1,8 +1,8 @@
 #![no_std]
 #![no_main]
-//! Many energies of any 8-bit model under QEMU: scores the inputs of the file `inputs.i8` and writes the energies, as
-//! 32-bit floats, to `energies.f32`, both in the folder that QEMU was started in. `NAE_MODEL` names the model when this
-//! is compiled. The first few inferences are measured, and alarms are counted.
+//! Computes many energies of any 8-bit model under QEMU: scores the inputs of the file `inputs.i8` and writes the
+//! energies, as 32-bit floats, to `energies.f32`, both in the folder that QEMU was started in. `NAE_MODEL` is the path
+//! of the model at compile time. The first few inferences are measured, and alarms are counted.
 
 #[path = "qemu/measure.rs"]
 mod measure;
@@ -20,17 +20,17 @@ use semihosting::process;
 use static_cell::ConstStaticCell;
 
 nae_core::include_model! {
-    /// The model, checked when this is compiled.
+    /// The model, checked at compile time.
     struct Embedded = env!("NAE_MODEL");
 }
 
-/// Inferences that are measured.
+/// Number of inferences that are measured.
 const MEASURED: u32 = 8;
 
 static ARENA: ConstStaticCell<[f32; Embedded::ARENA_LEN]> = ConstStaticCell::new([0.0; Embedded::ARENA_LEN]);
 static INPUT: ConstStaticCell<[u8; Embedded::IMAGE_LEN]> = ConstStaticCell::new([0; Embedded::IMAGE_LEN]);
 
-/// Counts how often the alarm came on.
+/// Counts how often the alarm turned on.
 #[derive(Default)]
 struct Counter {
     is_on: bool,

@@ -1,6 +1,6 @@
 #![no_std]
 #![no_main]
-//! Log-mel features on QEMU's Cortex-M boards: turns the sound of `nae-core/tests/audio` into frames and logs a
+//! Log-mel features on QEMU's Cortex-M boards: converts the sound of `nae-core/tests/audio` to frames and logs a
 //! checksum of each, to be compared with the host's.
 
 #[path = "qemu/measure.rs"]

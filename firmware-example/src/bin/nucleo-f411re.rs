@@ -1,9 +1,8 @@
 #![no_std]
 #![no_main]
-//! The application on ST's Nucleo-F411RE (STM32F411RE, Cortex-M4F at 84 MHz): images arrive by the
-//! debugger's virtual serial port (USART2, PA3), the green LED (PA5) is the alarm, the log goes by
-//! RTT. The port is read only between two scores, so that the sender has to leave a pause after each image. Compiled in the
-//! tests; **not tried on hardware**.
+//! The application on ST's Nucleo-F411RE (STM32F411RE, Cortex-M4F at 84 MHz): images arrive on the debugger's virtual
+//! serial port (USART2, PA3), the green LED (PA5) is the alarm, the log is sent by RTT. The port is read only between
+//! two scores, so the sender must pause after each image. Compiled in the tests; **not tried on hardware**.
 
 use cortex_m as _; // its critical section
 use defmt_rtt as _;
@@ -42,7 +41,7 @@ fn main() -> ! {
     loop {
         match watch.capture().and_then(|()| watch.judge()) {
             Ok(report) => defmt::info!("{}", report),
-            // A lost byte: the next sync bytes start the next image.
+            // A byte was lost: the next sync bytes start the next image.
             Err(Fault::Source(_)) => defmt::warn!("no image"),
             Err(Fault::Engine(error)) => defmt::error!("{}", error),
             Err(Fault::Pin(error)) => match error {},

@@ -1,10 +1,10 @@
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
-//! A device that takes a model, images and sound from outside: parses bytes the compiler knows nothing of, runs the
-//! engine with every operator, f32 and 8-bit, turns samples into log-mel features, and decides by calibration, alarm
-//! filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is left, this
-//! does not link. Unsafe for that declaration alone.
+//! A device that takes a model, images and sound from outside: it parses bytes that are unknown to the compiler, runs
+//! the engine with every operator, f32 and 8-bit, converts samples to log-mel features, and decides by calibration,
+//! alarm filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is
+//! left, this does not link. Unsafe code is used for that declaration only.
 
 use core::hint::{black_box, spin_loop};
 #[cfg(target_arch = "arm")]
@@ -23,11 +23,11 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe extern "C" {
         fn nae_core_can_panic() -> !;
     }
-    // SAFETY: it is not there to be called.
+    // SAFETY: this is never called: a program that could call it does not link.
     unsafe { nae_core_can_panic() }
 }
 
-// Small enough for the RAM of Cortex-M0; the compiler does not know what is in them.
+// Small enough for the RAM of Cortex-M0; their contents are unknown to the compiler.
 static FILE: ConstStaticCell<[u8; 1024]> = ConstStaticCell::new([0; 1024]);
 static ARENA: ConstStaticCell<[f32; 512]> = ConstStaticCell::new([0.0; 512]);
 static IMAGE: ConstStaticCell<[i8; 256]> = ConstStaticCell::new([0; 256]);
@@ -35,14 +35,14 @@ static REALS: ConstStaticCell<[f32; 256]> = ConstStaticCell::new([0.0; 256]);
 static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
 static WINDOW: ConstStaticCell<FrameWindow<640>> = ConstStaticCell::new(FrameWindow::new());
 
-/// Samples, whole and real, to features.
+/// Converts samples, integer and float, to features.
 fn listen() {
     let (Some(log_mel), Some(window)) = (LOG_MEL.try_take(), WINDOW.try_take()) else { wait() };
     black_box(log_mel.push_i16(black_box(&[0; HOP])).and_then(|frame| window.push(frame)));
     black_box(log_mel.push(black_box(&[0.0; HOP])).is_ok());
 }
 
-/// What of the outside reaches the decision.
+/// Decides from a score and a verdict, with settings that are unknown to the compiler.
 fn decide(score: Score, verdict: Option<Verdict>) -> bool {
     let settings = AlarmSettings::new(black_box(3), black_box(1), black_box(5));
     let filter = settings.and_then(AlarmFilter::<8>::new);

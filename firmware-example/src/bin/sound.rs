@@ -1,8 +1,9 @@
 #![no_std]
 #![no_main]
-//! From sound to alarm on QEMU's Cortex-M boards, by MLPerf Tiny's anomaly detector: a timer's interrupt puts hops of
-//! samples into a ring buffer, the main loop makes features of them and scores the last five frames, hop by hop. Logs
-//! each energy with its bits. `NAE_AD01` names the model, as for `ad01`; the sound is that of `nae-core`'s tests.
+//! From sound to alarm on QEMU's Cortex-M boards, with MLPerf Tiny's anomaly detector: a timer's interrupt puts hops of
+//! samples into a ring buffer; the main loop computes features of them and scores the last five frames, hop by hop.
+//! Logs each energy with its bits. `NAE_AD01` is the path of the model, as for `ad01`; the sound is that of
+//! `nae-core`'s tests.
 
 #[path = "qemu/measure.rs"]
 mod measure;
@@ -22,11 +23,11 @@ use semihosting::process;
 use static_cell::ConstStaticCell;
 
 nae_core::include_model! {
-    /// The model, checked when this is compiled.
+    /// The model, checked at compile time.
     struct Ad01 = env!("NAE_AD01");
 }
 
-/// What the timer plays: 16-bit samples, little-endian, a hop at a time.
+/// The recording that the timer plays: 16-bit samples, little-endian, a hop at a time.
 static RECORDING: &[u8] = include_bytes!("../../../nae-core/tests/audio/samples.i16");
 const LEN: usize = 2 * HOP;
 
@@ -44,7 +45,7 @@ fn main() -> ! {
     let Some(mut hops) = recording::start() else { defmt::panic!("the timer is taken") };
     let (mut bytes, mut peak_stack, mut index) = ([0; LEN], 0, 0u32);
     while hops.capture(&mut bytes).is_ok() {
-        // No frame and no input is of both sides of a gap.
+        // No frame and no input may span a gap.
         if !hops.follows() {
             log_mel.reset();
             window.reset();
@@ -55,11 +56,11 @@ fn main() -> ! {
             input.iter_mut().zip(frames).for_each(|(to, decibels)| *to = scale.quantize(*decibels));
             Some(engine.run_i8(input, arena).map(|output| (output.score, output.verdict)))
         };
-        // The timer waits meanwhile, so that what is measured is the same in every run.
+        // The timer waits meanwhile, so that the measurement is the same in every run.
         let (result, stack) = cortex_m::interrupt::free(|_| measure::region(step));
         peak_stack = peak_stack.max(stack);
         match result {
-            // The first frames make no input yet.
+            // The first frames do not give an input yet.
             None => continue,
             Some(Err(error)) => defmt::panic!("{}", error),
             Some(Ok((score, verdict))) => {

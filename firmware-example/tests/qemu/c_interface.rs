@@ -1,13 +1,14 @@
-//! `nae-core/c/examples/cortex-m4f`, a program in C on `nae-core`'s C interface, under QEMU. It has the 8-bit model: these
-//! tests are not there with the feature `f32-model`.
+//! `nae-core/c/examples/cortex-m4f`, a C program on `nae-core`'s C interface, under QEMU. It contains the 8-bit model,
+//! so these tests do not exist with the feature `f32-model`.
 
 use crate::host_energies;
 use crate::machine::{assert_near, flash, run_text, tool, variable};
 
-/// The images in the program's flash, bytes.
+/// Bytes of the images in the program's flash.
 const IMAGES: usize = 3840;
 
-/// What the program in `folder` gives is the host's, what it costs is what was recorded, and it holds no panic.
+/// Checks that the results of the program in `folder` are the host's, that its cost is the recorded one, and that it
+/// contains no panic.
 fn check(library: &str, elf: &str, recorded: u64) {
     let elf = variable(elf);
     let run = run_text("mps2-an386", &elf);
@@ -31,7 +32,7 @@ fn check(library: &str, elf: &str, recorded: u64) {
     }
 }
 
-/// Bytes of RAM that statics take.
+/// Number of bytes of RAM that statics take.
 fn ram(elf: &std::path::Path) -> usize {
     let sizes = tool("size", &[], elf);
     sizes.lines().nth(1).unwrap().split_whitespace().skip(1).take(2).map(|n| n.parse::<usize>().unwrap()).sum()

@@ -1,7 +1,6 @@
-//! How well 8-bit models detect on a microcontroller: energies of whole test sets under QEMU, equal to the host's bit
-//! for bit, and the areas under the ROC curve that follow. Run by `tests/qemu.sh`, where the data is: MNIST in the
-//! folder that `NAE_DATA` names, ToyCar's models and features in the one that `NAE_TOYCAR` names
-//! (`models/toycar/README.md`).
+//! Detection quality of 8-bit models on a microcontroller: energies of whole test sets under QEMU, equal to the host's
+//! bit for bit, and the resulting areas under the ROC curve. Run by `tests/qemu.sh` if the data exist: MNIST in the
+//! folder `NAE_DATA`, ToyCar's models and features in the folder `NAE_TOYCAR` (`models/toycar/README.md`).
 
 use crate::machine::{Run, assert_near, flash, run_in, variable};
 use nae_core::engine::Engine;
@@ -9,15 +8,15 @@ use nae_core::model::Model;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Values of a frame, frames of a clip and of an input, inputs of a clip.
+/// Values of a frame, frames of a clip, values of an input, inputs of a clip.
 const BANDS: usize = 128;
 const FRAMES: usize = 200;
 const WINDOW: usize = 5 * BANDS;
 const WINDOWS: usize = FRAMES - 4;
-/// Decibels that are 0 and 1 for the model (`models/toycar/prepare.py`).
+/// The decibels that correspond to 0 and 1 for the model (`models/toycar/prepare.py`).
 const DECIBELS: (f32, f32) = (-80.0, 20.0);
 
-/// A folder that is there, or the reason why a test does nothing.
+/// Returns a folder if it exists; otherwise prints the reason why a test does nothing.
 fn folder(name: &str, inner: &str) -> Option<PathBuf> {
     let found = std::env::var_os(name).map(|path| Path::new(&path).join(inner)).filter(|path| path.is_dir());
     if found.is_none() {
@@ -26,13 +25,13 @@ fn folder(name: &str, inner: &str) -> Option<PathBuf> {
     found
 }
 
-/// A model file, aligned.
+/// Reads a model file, aligned.
 fn words(path: &Path) -> Vec<u32> {
     let bytes = std::fs::read(path).unwrap();
     bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
 }
 
-/// Energies of inputs in the model's range, and the inputs in 8 bits where the model takes those.
+/// Returns energies of inputs in the model's range, and the inputs in 8 bits if the model takes those.
 fn energies(file: &[u32], inputs: impl Iterator<Item = Vec<f32>>) -> (Vec<f32>, Vec<i8>) {
     let model = Model::parse(bytemuck::cast_slice(file)).unwrap();
     let engine = Engine::new(&model).unwrap();
@@ -49,7 +48,7 @@ fn energies(file: &[u32], inputs: impl Iterator<Item = Vec<f32>>) -> (Vec<f32>, 
     (energies.collect(), quantized)
 }
 
-/// Energies of the firmware `elf`, built with the model that `inputs` are of, and what else it logs.
+/// Returns the energies of the firmware `elf`, built with the model that `inputs` are for, and the rest of its log.
 fn under_qemu(machine: &str, elf: &Path, inputs: &[i8], counted: bool) -> (Vec<f32>, Run) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("inputs.i8"), bytemuck::cast_slice::<_, u8>(inputs)).unwrap();
@@ -58,7 +57,7 @@ fn under_qemu(machine: &str, elf: &Path, inputs: &[i8], counted: bool) -> (Vec<f
     (bytes.as_chunks().0.iter().map(|energy| f32::from_le_bytes(*energy)).collect(), run)
 }
 
-/// Bits, so that equal means equal.
+/// Converts energies to bits, to compare them exactly.
 fn bits(energies: &[f32]) -> Vec<u32> {
     energies.iter().map(|energy| energy.to_bits()).collect()
 }
@@ -119,11 +118,11 @@ fn machine_sound() {
         target.len(),
         run.alarms.unwrap()
     );
-    // What TFLite's interpreter gives with the model on these clips.
+    // The result of TFLite's interpreter with the model on these clips.
     assert!((area(&reference) - 0.8596).abs() < 0.0002 && (area(&float) - area(&int8)).abs() < 0.005);
 }
 
-/// An IDX file: what follows its header.
+/// Reads the data after the header of an IDX file.
 fn idx(path: &Path, header: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
@@ -154,7 +153,7 @@ fn small_mnist() {
     assert!((area(&float) - area(&int8)).abs() < 0.005);
 }
 
-/// What each model costs on each core, with inputs of noise: the same energies everywhere.
+/// The cost of each model on each core, with noise as inputs; the energies must be the same everywhere.
 #[test]
 fn costs() {
     const CORES: [(&str, &str, &str); 5] = [
@@ -165,7 +164,7 @@ fn costs() {
         ("Cortex-M55", "mps3-an547", "m55"),
     ];
     let folder = variable("NAE_ENERGIES");
-    // Instructions on each of the cores; the layout `Plain` is made for the vector unit of the last.
+    // Instructions on each of the cores; the layout `Plain` is intended for the vector unit of the last.
     let vectors = |count: u64| [0, 0, 0, 0, count];
     let recorded = [
         ("mnist-small", [9_752_853, 2_420_094, 2_420_094, 2_425_660, 2_300_401]),

@@ -1,25 +1,25 @@
-//! Runs firmware on QEMU's machines and reads what it logs; `tests/qemu.sh` builds the firmware and says where it is.
+//! Runs firmware on QEMU's machines and reads its log; `tests/qemu.sh` builds the firmware and passes its path.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What one machine did.
+/// The results of one run.
 #[derive(Default)]
 pub(crate) struct Run {
     /// Bits of the energies, image by image.
     pub(crate) energies: Vec<u32>,
-    /// Checksums of frames.
+    /// Checksums of frames, in order.
     pub(crate) checksums: Vec<u32>,
-    /// Images that the ring had no room for, where there is a ring.
+    /// Number of images for which the ring had no room, if there is a ring.
     pub(crate) lost: Option<u32>,
-    /// How often the alarm came on, where that is counted.
+    /// How often the alarm turned on, if that is counted.
     pub(crate) alarms: Option<u32>,
-    /// Executed instructions, image by image.
+    /// Number of executed instructions, image by image.
     pub(crate) instructions: Vec<u64>,
-    /// Peak stack of an inference, bytes.
+    /// Peak stack of an inference, in bytes.
     pub(crate) stack: usize,
-    /// Length of the arena, bytes.
+    /// Length of the arena, in bytes.
     pub(crate) arena: usize,
 }
 
@@ -35,13 +35,13 @@ pub(crate) fn run(machine: &str, elf: &Path) -> Run {
     run_in(Path::new(env!("CARGO_TARGET_TMPDIR")), machine, elf, true)
 }
 
-/// The same, for a program that writes text in place of defmt's frames.
+/// As [`run`], for a program that writes text in place of defmt's frames.
 #[cfg(not(feature = "f32-model"))]
 pub(crate) fn run_text(machine: &str, elf: &Path) -> Run {
     emulate(Path::new(env!("CARGO_TARGET_TMPDIR")), machine, elf, true, false)
 }
 
-/// The same, reading and writing files in `folder`; without `counted` several times as fast.
+/// As [`run`], with files in `folder`; without `counted`, several times as fast.
 pub(crate) fn run_in(folder: &Path, machine: &str, elf: &Path, counted: bool) -> Run {
     emulate(folder, machine, elf, counted, true)
 }
@@ -52,12 +52,12 @@ fn emulate(folder: &Path, machine: &str, elf: &Path, counted: bool, is_defmt: bo
     let counts = log.with_extension("counts");
     let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
     let plugin = ["-plugin", &plugin];
-    // `virt` would start a boot loader of QEMU's own.
+    // Without this, `virt` would start QEMU's boot loader.
     let emulator: &[&str] = match machine {
         "virt" => &["qemu-system-riscv32", "-bios", "none"],
         _ => &["qemu-system-arm"],
     };
-    // The limit is for a firmware that hangs.
+    // The limit stops firmware that hangs.
     let mut qemu = Command::new("timeout")
         .arg("1200")
         .args(emulator)
@@ -114,15 +114,16 @@ pub(crate) fn tool(name: &str, arguments: &[&str], elf: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Bytes of flash that `elf` takes: code, constants and what statics start with.
+/// Number of bytes of flash that `elf` takes: code, constants and initial values of statics.
 pub(crate) fn flash(elf: &Path) -> usize {
     let sizes = tool("size", &[], elf);
     sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum()
 }
 
-/// QEMU counts exactly, and the compiler's version is the script's: a count is that of `README.md`, or this fails. A twentieth is
-/// left for another patch of the compiler. Fewer are news as well: for the README, and for the next that grow. With `NAE_RECORD`
-/// set the count is only printed, to be written here and there.
+/// QEMU counts exactly, and the compiler's version is fixed by the script. This fails unless the count is that of
+/// `README.md`, with a tolerance of a twentieth for another patch version of the compiler. A smaller count fails, too:
+/// it belongs in the README, and later increases must be measured against it. If `NAE_RECORD` is set, the count is only
+/// printed, to be recorded here and in the README.
 pub(crate) fn assert_near(what: &str, instructions: u64, recorded: u64) {
     let allowed = recorded / 20;
     if std::env::var_os("NAE_RECORD").is_some() {

@@ -1,5 +1,5 @@
-//! The firmware under QEMU: its energies equal the host's bit for bit, and what it costs. Run by
-//! `tests/qemu.sh`, which builds the firmware and says where it is.
+//! The firmware under QEMU: its energies equal the host's bit for bit, and its cost is checked. Run by `tests/qemu.sh`,
+//! which builds the firmware and passes its path.
 #![allow(clippy::unwrap_used)]
 
 #[cfg(not(feature = "f32-model"))]
@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 /// Whether the firmware has the f32 model.
 const FLOAT: bool = cfg!(feature = "f32-model");
 
-/// The host's energies of the same images, by the same portable code.
+/// Returns the host's energies of the same images, computed by the same portable code.
 fn host_energies() -> Vec<u32> {
     let engine = Digits::engine().unwrap();
     let (mut image, mut arena) = ([model::BLANK; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
@@ -54,13 +54,13 @@ fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
     assert_near(core, *most, recorded);
     assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
     if core == "Cortex-M4F" && !FLOAT {
-        // What was asked of this model.
+        // The limits required of this model.
         assert!(*most <= 900_000, "{most} executed instructions");
         assert!(run.arena + run.stack <= 5_120, "{} + {} bytes", run.arena, run.stack);
     }
 
-    // The engine has no panicking path that the compiler could not rule out.
-    // (The ring's positions are taken modulo its room, which heapless's ends know at run time only.)
+    // The engine has no panicking path that the compiler could not exclude. (The ring's positions are taken modulo its
+    // capacity, which is known to heapless's ends only at run time.)
     let symbols = tool("nm", &["-C"], elf).replace("panic_const::panic_const_rem_by_zero", "");
     for name in [
         "panic_bounds_check",
@@ -99,8 +99,9 @@ fn risc_v() {
     check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
 }
 
-/// The other cores, and those of frameworks, run the 8-bit model alone: of the f32 one nothing new is to be learned there, and
-/// no firmware of it is built for them. These tests are not there with it, so that none passes without having run.
+/// The other cores, and those of frameworks, run only the 8-bit model: the f32 model would show nothing new there, and
+/// no firmware with it is built for them. These tests do not exist with the feature, so that none passes without having
+/// run.
 #[cfg(not(feature = "f32-model"))]
 mod int8 {
     use super::{assert_near, check, flash, host_energies, run, variable};
@@ -125,13 +126,13 @@ mod int8 {
         check("Cortex-M55", "mps3-an547", &variable("NAE_FIRMWARE_M55"), 855_165);
     }
 
-    /// As an async task that an interrupt wakes.
+    /// Runs the application as an async task that an interrupt wakes.
     #[test]
     fn embassy_on_cortex_m4() {
         check_framework("embassy", "NAE_FIRMWARE_EMBASSY", 897_122);
     }
 
-    /// With the timer's task above, and scores in `idle`.
+    /// Runs the application with the timer's task above, and scores in `idle`.
     #[test]
     fn rtic_on_cortex_m4() {
         check_framework("RTIC", "NAE_FIRMWARE_RTIC", 897_122);
@@ -152,7 +153,7 @@ mod int8 {
     }
 }
 
-/// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
+/// MLPerf Tiny's detector: every output equals TFLite's (the firmware compares them), and its cost is checked.
 #[test]
 fn ad01_on_cortex_m4() {
     let Some(elf) = std::env::var_os("NAE_FIRMWARE_AD01").map(PathBuf::from) else {
@@ -178,7 +179,7 @@ fn samples() -> Vec<i16> {
     pairs.iter().map(|pair| i16::from_le_bytes(*pair)).collect()
 }
 
-/// Every frame of the features is the host's, and what one costs.
+/// Every frame of the features equals the host's, and the cost of a frame is checked.
 #[test]
 fn log_mel_on_cortex_m4() {
     let run = run("mps2-an386", &variable("NAE_FIRMWARE_LOG_MEL"));
@@ -195,7 +196,7 @@ fn log_mel_on_cortex_m4() {
     assert!(run.stack < 2048);
 }
 
-/// From samples to energies, through ring, features and MLPerf Tiny's detector: the host's bit for bit.
+/// From samples to energies, through ring, features and MLPerf Tiny's detector: equal to the host's bit for bit.
 #[test]
 fn sound_on_cortex_m4() {
     let (Some(elf), Some(model)) = (std::env::var_os("NAE_FIRMWARE_SOUND"), std::env::var_os("NAE_AD01")) else {

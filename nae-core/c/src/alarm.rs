@@ -4,7 +4,7 @@ use crate::{Status, memory};
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
 
-/// Says that an `Alarm` was started. Other memory is unlikely to start like this.
+/// Marks an `Alarm` as started. Other memory is unlikely to start with these bytes.
 const STARTED: u64 = u64::from_le_bytes(*b"nae-alrm");
 
 /// The longest window of an alarm, in verdicts.
@@ -12,9 +12,9 @@ pub const NAE_CORE_ALARM_WINDOW_MAX: usize = 32;
 
 type Filter = AlarmFilter<NAE_CORE_ALARM_WINDOW_MAX>;
 
-/// An alarm that `nae_core_alarm_start` has started: on at `raise` anomalies of the last `window` images, off when `clear`
-/// or fewer are left. Its fields are the library's. It points nowhere, so that it may be copied by `=`. Nothing is to be
-/// freed. One thread at a time may use it.
+/// An alarm that `nae_core_alarm_start` has started: it turns on at `raise` anomalies among the last `window` images,
+/// and off at `clear` or fewer. Its fields are private to the library. It contains no pointers, so it may be copied by
+/// `=`. Nothing needs to be freed. One thread at a time may use it.
 #[repr(C)]
 pub struct Alarm {
     /// Whether it was started: not for the caller.
@@ -23,7 +23,7 @@ pub struct Alarm {
     state: MaybeUninit<[usize; 20]>,
 }
 
-// The header promises this much room, on every target.
+// The header guarantees this much room, on every target.
 const _: () = assert!(
     size_of::<Filter>() <= size_of::<[usize; 20]>()
         && align_of::<Filter>() <= align_of::<Alarm>()
@@ -31,15 +31,15 @@ const _: () = assert!(
 );
 
 impl Alarm {
-    /// An alarm that is not started: zeros, as a `static` of C has.
+    /// An alarm that is not started: zeros, as in a `static` of C.
     pub const STOPPED: Self = Self { started: 0, state: MaybeUninit::zeroed() };
 }
 
-/// Starts an alarm, off and without a verdict, or starts it anew. Of the last `window` verdicts, `raise` anomalies put it
-/// on, and `clear` or fewer take it off.
+/// Starts an alarm, off and without a verdict, or restarts it. Among the last `window` verdicts, `raise` anomalies turn
+/// it on, and `clear` or fewer turn it off.
 ///
-/// Errors: NULL; ALIGNMENT; ALARM_SETTINGS unless 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX. After one of
-/// the last, `alarm` is refused with NOT_READY.
+/// Errors: NULL; ALIGNMENT; ALARM_SETTINGS unless 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX. After
+/// ALARM_SETTINGS, `alarm` is refused with NOT_READY.
 ///
 /// # Safety
 /// `alarm` is null or valid for a write.
@@ -47,7 +47,8 @@ impl Alarm {
 pub unsafe extern "C" fn nae_core_alarm_start(alarm: *mut Alarm, raise: usize, clear: usize, window: usize) -> Status {
     let work = || {
         let alarm = memory::place(alarm)?;
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { (&raw mut (*alarm).started).write(0) };
         let settings = AlarmSettings::new(raise, clear, window).map_err(|_| Status::AlarmSettings)?;
         let filter = Filter::new(settings).map_err(|_| Status::AlarmSettings)?;
@@ -61,10 +62,10 @@ pub unsafe extern "C" fn nae_core_alarm_start(alarm: *mut Alarm, raise: usize, c
     Status::of(work())
 }
 
-/// Takes the verdict on the next image, the `anomaly` of its score: 1 for an anomaly; any other number counts as normal,
-/// -1 for a model without threshold, too. Writes to `is_on` whether the alarm is on. Constant time.
+/// Adds the verdict on the next image, the `anomaly` of its score: 1 for an anomaly; any other number counts as normal,
+/// also -1 for a model without threshold. Writes to `is_on` whether the alarm is on. Takes constant time.
 ///
-/// Errors: NULL, NOT_READY, ALIGNMENT; the verdict is not taken then.
+/// Errors: NULL, NOT_READY, ALIGNMENT; the verdict is not added then.
 ///
 /// # Safety
 /// `alarm` is null, zeros, or from `nae_core_alarm_start`; `is_on` is null or valid for a write.
@@ -73,8 +74,8 @@ pub unsafe extern "C" fn nae_core_alarm_observe(alarm: *mut Alarm, anomaly: i32,
     let work = || {
         let (alarm, is_on) = (memory::place(alarm)?, memory::place(is_on)?);
         let verdict = if anomaly == 1 { Verdict::Anomaly } else { Verdict::Normal };
-        // SAFETY: both are aligned and not null by `place`, and valid as the caller says. One that says it is started
-        // holds a filter.
+        // SAFETY: `place` has checked that both are aligned and not null, and the caller guarantees that they are
+        // valid. An alarm that is marked as started contains a filter.
         unsafe {
             if (&raw const (*alarm).started).read() != STARTED {
                 return Err(Status::NotReady);

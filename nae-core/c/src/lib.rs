@@ -2,10 +2,10 @@
 //! `nae-core` for C, on microcontrollers: a model from bytes, energies of images, p-values, verdicts and the alarm filter.
 //! The header is `nae_core.h`. No allocation, no state of its own, no panic on any bytes.
 //!
-//! All that is unsafe is at this boundary: pointers come from the caller, and each function says what they must be.
-//! `memory` makes slices of them, and refuses what can be seen to be wrong.
+//! All unsafe code is at this boundary: pointers come from the caller, and each function documents its requirements.
+//! `memory` makes slices of them, and refuses those that can be found to be invalid.
 //!
-//! Not here: latent codes and reconstructions, the map of errors by pixel, the log density, sound, the drift watch,
+//! Not included: latent codes and reconstructions, the error map by pixel, the log density, sound, drift detection,
 //! calibration on the device.
 
 // The tests and `embed` run on hosts, whose standard library has the panic handler.

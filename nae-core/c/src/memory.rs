@@ -1,10 +1,10 @@
-//! The caller's memory as slices, and a value of ours in a struct of theirs. What can be seen to be wrong with a pointer
-//! is refused; what cannot is the caller's promise.
+//! The caller's memory as slices, and a value of this library in a struct of the caller. Errors of a pointer that can
+//! be found are refused; for all others the caller is responsible.
 
 use crate::Status;
 use core::mem::{align_of, size_of};
 
-/// `data` is not null, aligned, and its values end within the address space.
+/// Checks that `data` is not null and aligned, and that its values end within the address space.
 fn check<T>(data: *const T, len: usize) -> Result<(), Status> {
     if data.is_null() {
         return Err(Status::Null);
@@ -16,7 +16,7 @@ fn check<T>(data: *const T, len: usize) -> Result<(), Status> {
     data.addr().checked_add(bytes).map(|_| ()).ok_or(Status::Length)
 }
 
-/// `len` values at `data`.
+/// Returns the `len` values at `data`.
 ///
 /// # Safety
 /// `data` is null, or valid for reads of `len` values for as long as the slice is used, and nothing writes to them
@@ -27,7 +27,7 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
     Ok(unsafe { core::slice::from_raw_parts(data, len) })
 }
 
-/// `len` values at `data`, to be written.
+/// Returns the `len` values at `data`, mutable.
 ///
 /// # Safety
 /// `data` is null, or valid for reads and writes of `len` values for as long as the slice is used, and nothing else uses
@@ -38,15 +38,15 @@ pub(crate) unsafe fn slice_mut<'a, T>(data: *mut T, len: usize) -> Result<&'a mu
     Ok(unsafe { core::slice::from_raw_parts_mut(data, len) })
 }
 
-/// A place for one value.
+/// Checks a pointer to one value.
 ///
 /// # Errors
-/// [`Status::Null`] or [`Status::Alignment`].
+/// [`Status::Null`] if the pointer is null, [`Status::Alignment`] if it is not aligned.
 pub(crate) fn place<T>(to: *mut T) -> Result<*mut T, Status> {
     check(to, 1).map(|()| to)
 }
 
-/// Whether two pieces of memory share a byte.
+/// Whether two ranges of memory overlap.
 pub(crate) fn overlap<A, B>(a: &[A], b: (*const B, usize)) -> bool {
     let (start_a, start_b) = (a.as_ptr().addr(), b.0.addr());
     let end_a = start_a.saturating_add(size_of_val(a));
@@ -63,7 +63,7 @@ mod tests {
     fn pointers_that_cannot_be_right_are_refused() {
         let words = [7u32, 8];
         let at = words.as_ptr();
-        // SAFETY: refused, or two words that are there.
+        // SAFETY: either refused, or two existing words.
         unsafe {
             assert_eq!(slice(at, 2), Ok(&words[..]));
             assert_eq!(slice(at, 0), Ok(&[][..]));

@@ -1,18 +1,18 @@
-//! A model in the caller's memory: opened once, described, and asked for p-values and thresholds.
+//! A model in the caller's memory: opened once, described, and used for p-values and thresholds.
 
 use crate::{Status, memory};
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use nae_core::engine::Engine;
 use nae_core::model::{Model as CoreModel, Operators};
 
-/// Says that a `Model` was opened. Other memory is unlikely to start like this.
+/// Marks a `Model` as opened. Other memory is unlikely to start with these bytes.
 const OPENED: u64 = u64::from_le_bytes(*b"nae-open");
 
 /// The operators that are compiled in.
 #[cfg(not(feature = "one-model"))]
 pub(crate) const OPERATORS: u64 = Operators::ALL.bits();
 
-/// The operators that are compiled in: those of the model that NAE_MODEL names.
+/// The operators that are compiled in: those of the model in the file NAE_MODEL.
 #[cfg(feature = "one-model")]
 #[allow(long_running_const_eval)]
 pub(crate) const OPERATORS: u64 = match CoreModel::parse(include_bytes!(env!("NAE_MODEL"))) {
@@ -20,10 +20,10 @@ pub(crate) const OPERATORS: u64 = match CoreModel::parse(include_bytes!(env!("NA
     Err(error) => panic!("{}", error.message()),
 };
 
-/// A model that `nae_core_open` has opened. Its fields are the library's. It points into the bytes it was opened from and
-/// nowhere else, so that it may be copied by `=`. Nothing is to be freed.
+/// A model that `nae_core_open` has opened. Its fields are private to the library. It points into the bytes it was
+/// opened from and nowhere else, so it may be copied by `=`. Nothing needs to be freed.
 ///
-/// Once opened it is only read: any number of threads may use it at a time, each with an arena of its own.
+/// Once opened it is only read: any number of threads may use it at the same time, each with its own arena.
 #[repr(C)]
 pub struct Model {
     /// Whether it was opened: not for the caller.
@@ -32,7 +32,7 @@ pub struct Model {
     state: MaybeUninit<[usize; 56]>,
 }
 
-// The header promises this much room, on every target.
+// The header guarantees this much room, on every target.
 const _: () = assert!(
     size_of::<CoreModel<'static>>() <= size_of::<[usize; 56]>()
         && align_of::<CoreModel<'static>>() <= align_of::<Model>()
@@ -40,7 +40,7 @@ const _: () = assert!(
 );
 
 impl Model {
-    /// A model that is not opened: zeros, as a `static` of C has.
+    /// A model that is not opened: zeros, as in a `static` of C.
     pub const CLOSED: Self = Self { opened: 0, state: MaybeUninit::zeroed() };
 }
 
@@ -48,13 +48,13 @@ impl Model {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Info {
-    /// What a score takes, in units of about a multiply-accumulate. A device that takes models from outside can refuse what
-    /// would run too long. Counted are `multiply_accumulates`, each value that a layer writes (4 times where it is
-    /// interpolated or normalised, 16 times where its activation has an exponential), and the energy: each value of the
-    /// image, or for structural similarity 5 times each value of each window of 11 x 11.
+    /// The cost of one score, in units of about one multiply-accumulate. A device that takes models from outside can
+    /// refuse a model that would run too long. The sum of `multiply_accumulates`, each value that a layer writes (4
+    /// times if it is interpolated or normalized, 16 times if its activation has an exponential), and the energy: each
+    /// value of the image, or for structural similarity 5 times each value of each window of 11 x 11.
     pub operations: u64,
     /// Multiply-accumulates of convolutions and dense layers, and values that pooling layers read, padding included in
-    /// both. Other layers and the energy are not counted: `operations` is what limits the time.
+    /// both. Other layers and the energy are not counted, so only `operations` limits the time.
     pub multiply_accumulates: u64,
     /// Channels of the image.
     pub channels: usize,
@@ -72,35 +72,35 @@ pub struct Info {
     pub calibration_count: u32,
     /// 1 for a model that takes 8-bit values, 0 for one that takes floats.
     pub is_int8: i32,
-    /// What an 8-bit value q stands for: scale * (q - zero_point). NaN for a model that takes floats.
+    /// Scale of 8-bit values: a value q represents scale * (q - zero_point). NaN for a model that takes floats.
     pub scale: f32,
-    /// See `scale`; 0 for a model that takes floats.
+    /// Zero point of 8-bit values, see `scale`; 0 for a model that takes floats.
     pub zero_point: i32,
-    /// The value that a black pixel (0) becomes.
+    /// The model's value for a black pixel (0).
     pub low: f32,
-    /// The value that a white pixel (255) becomes.
+    /// The model's value for a white pixel (255).
     pub high: f32,
     /// An energy above it is an anomaly; NaN for a model without threshold.
     pub threshold: f32,
-    /// Share of normal images above the threshold, at most; NaN for a model without threshold.
+    /// The largest share of normal images above the threshold; NaN for a model without threshold.
     pub false_positive_rate: f32,
 }
 
-/// Words of the arena for an image as the model takes it.
+/// Words of the arena for an image in the model's own type.
 pub(crate) fn arena_words(model: &CoreModel<'_>) -> usize {
     model.arena_len()
 }
 
-/// Words of the arena for pixels: its first ones hold the image as the model takes it.
+/// Words of the arena for pixels: its first words hold the image in the model's own type.
 pub(crate) fn arena_words_u8(model: &CoreModel<'_>) -> usize {
     model.arena_len().saturating_add(model.image_words())
 }
 
-/// The model in the caller's memory, which outlives every call.
+/// Returns the model in the caller's memory, which outlives every call.
 ///
 /// # Safety
-/// `model` is null, or valid for reads of a [`Model`] that nothing writes meanwhile. One that says it is opened was
-/// opened by [`nae_core_open`], or is a copy of such, and its bytes are as they were then.
+/// `model` is null, or valid for reads of a [`Model`] that nothing writes meanwhile. A model that is marked as opened
+/// was opened by [`nae_core_open`], or is a copy of such a model, and its bytes have not changed since.
 pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>, Status> {
     let model = memory::place(model.cast_mut())?;
     // SAFETY: aligned and not null by `place`; valid by this function's contract.
@@ -113,15 +113,15 @@ pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>
 }
 
 /// Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
-/// writes to `model` what reads them in place. Time is linear in the length, plus the square of the number of layers: some
-/// 490 instructions for each pair of layers on a Cortex-M4F, which are 16 million for 256 layers, the most that a model
-/// can have.
+/// writes to `model` the state that reads them in place. Time is linear in the length, plus the square of the number of
+/// layers: some 490 instructions for each pair of layers on a Cortex-M4F, which are 16 million for 256 layers, the
+/// largest number of layers of a model.
 ///
-/// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. The address of
-/// `bytes` must be divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+/// The bytes may come from anywhere and may be damaged: they are either refused, or run within the arena. The address
+/// of `bytes` must be divisible by 4. They must stay in place, unchanged, as long as the model is used.
 ///
-/// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
-/// OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
+/// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for a fault of the file; OPERATORS;
+/// ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
 ///
 /// # Safety
 /// `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
@@ -129,9 +129,10 @@ pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>
 pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, length: usize) -> Status {
     let work = || {
         let model = memory::place(model)?;
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { (&raw mut (*model).opened).write(0) };
-        // SAFETY: the caller says that they are valid, and stay as they are.
+        // SAFETY: the caller guarantees that they are valid, and stay unchanged.
         let bytes: &'static [u8] = unsafe { memory::slice(bytes, length)? };
         let parsed = CoreModel::parse(bytes)?;
         if !bytes.as_ptr().addr().is_multiple_of(4) {
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, leng
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info) -> Status {
     let work = || {
-        // SAFETY: as this function's caller says.
+        // SAFETY: guaranteed by this function's caller.
         let model = unsafe { opened(model)? };
         let info = memory::place(info)?;
         let (shape, image) = (model.input_shape(), model.image_quantization());
@@ -179,15 +180,16 @@ pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info)
             threshold: model.threshold().unwrap_or(f32::NAN),
             false_positive_rate: model.target_false_positive_rate().unwrap_or(f32::NAN),
         };
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { info.write(known) };
         Ok(())
     };
     Status::of(work())
 }
 
-/// Writes to `p_value` the share of normal images that are at least as strange as one of this energy, in (0, 1]: the
-/// conformal p-value (1 + number of calibration energies >= energy)/(n + 1).
+/// Writes to `p_value` the share of normal images with an energy at least as high, in (0, 1]: the conformal p-value
+/// (1 + number of calibration energies >= energy)/(n + 1).
 ///
 /// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; NON_FINITE for an energy that is NaN or infinite.
 ///
@@ -196,11 +198,12 @@ pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_core_p_value(model: *const Model, energy: f32, p_value: *mut f32) -> Status {
     let work = || {
-        // SAFETY: as this function's caller says.
+        // SAFETY: guaranteed by this function's caller.
         let model = unsafe { opened(model)? };
         let p_value = memory::place(p_value)?;
         let value = model.calibration().ok_or(Status::NoCalibration)?.p_value(energy)?;
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { p_value.write(value) };
         Ok(())
     };
@@ -208,7 +211,7 @@ pub unsafe extern "C" fn nae_core_p_value(model: *const Model, energy: f32, p_va
 }
 
 /// Writes to `threshold` the energy above which an image is an anomaly, so that at most the share `false_positive_rate`
-/// of normal images is one. For another rate than the model's own, which `nae_core_describe` gives.
+/// of normal images is above it. This is for another rate than the model's own, which `nae_core_describe` gives.
 ///
 /// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; RATE unless 0 < rate < 1; RATE_TOO_LOW below 1/(n + 1).
 ///
@@ -221,11 +224,12 @@ pub unsafe extern "C" fn nae_core_threshold(
     threshold: *mut f32,
 ) -> Status {
     let work = || {
-        // SAFETY: as this function's caller says.
+        // SAFETY: guaranteed by this function's caller.
         let model = unsafe { opened(model)? };
         let threshold = memory::place(threshold)?;
         let value = model.calibration().ok_or(Status::NoCalibration)?.threshold(false_positive_rate)?;
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { threshold.write(value) };
         Ok(())
     };

@@ -1,5 +1,5 @@
-//! What a panic would do. None can be reached in an optimised build, which `tests/qemu.sh` proves by linking; without
-//! optimisation the compiler leaves checks that never fail.
+//! The panic handler. No panic can be reached in an optimized build, which `tests/qemu.sh` proves by linking; without
+//! optimization the compiler leaves checks that never fail.
 
 use core::panic::PanicInfo;
 
@@ -10,7 +10,8 @@ fn panic(_: &PanicInfo) -> ! {
         unsafe extern "C" {
             fn nae_core_panicked() -> !;
         }
-        // SAFETY: the program that asks for the feature defines it, as a function without arguments that does not return.
+        // SAFETY: the program that enables the feature defines it, as a function without arguments that does not
+        // return.
         unsafe { nae_core_panicked() }
     }
     #[cfg(not(feature = "panic-hook"))]

@@ -1,4 +1,4 @@
-//! Energies of images, from pixels or from values as the model takes them.
+//! Energies of images, from pixels or from values in the model's own type.
 
 use crate::model::{Model, OPERATORS, opened};
 use crate::{Status, memory};
@@ -9,10 +9,10 @@ use nae_core::model::Model as CoreModel;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or one
-    /// minus their similarity, as the model has it. Finite.
+    /// The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or
+    /// one minus their similarity, depending on the model. Finite.
     pub energy: f32,
-    /// Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+    /// Share of normal images with an energy at least as high, in (0, 1]; NaN for a model without calibration.
     pub p_value: f32,
     /// An energy above it is an anomaly; NaN for a model without threshold.
     pub threshold: f32,
@@ -31,16 +31,16 @@ impl Score {
     }
 }
 
-/// What every score is made of, once the pointers are looked at.
+/// The data of every score, once the pointers are checked.
 struct Call<'a, T> {
     model: &'a CoreModel<'a>,
     engine: Engine<'a, OPERATORS>,
     image: &'a [T],
-    /// As many words as were asked for, not one more.
+    /// Exactly the number of words that the score needs.
     arena: &'a mut [f32],
 }
 
-/// Looks at the pointers, runs `work`, and writes its score.
+/// Checks the pointers, runs `work`, and writes its score.
 ///
 /// # Safety
 /// As for the functions that call it.
@@ -53,13 +53,13 @@ unsafe fn call<'a, T: 'a>(
     work: impl FnOnce(Call<'a, T>) -> Result<Score, Status>,
 ) -> Status {
     let work = || {
-        // SAFETY: as the caller says of `model`.
+        // SAFETY: the caller guarantees this for `model`.
         let model = unsafe { opened(model)? };
         let score = memory::place(score)?;
         if image.is_null() || arena.is_null() {
             return Err(Status::Null);
         }
-        // The lengths first: what is read and written below is as long as the model says.
+        // The lengths are checked first: everything read and written below has the length that the model requires.
         if image_len != model.input_shape().len() {
             return Err(Status::ImageLength);
         }
@@ -67,27 +67,28 @@ unsafe fn call<'a, T: 'a>(
         if words < needed {
             return Err(Status::ArenaLength);
         }
-        // SAFETY: as the caller says of `image`.
+        // SAFETY: the caller guarantees this for `image`.
         let image = unsafe { memory::slice(image, image_len)? };
         if memory::overlap(image, (arena.cast_const(), needed)) {
             return Err(Status::Overlap);
         }
-        // SAFETY: as the caller says of `arena`; floats are as large as words and take any bits.
+        // SAFETY: the caller guarantees this for `arena`; floats have the size of words, and any bits are a float.
         let arena = unsafe { memory::slice_mut(arena.cast::<f32>(), needed)? };
         let engine = Engine::with_operators(model)?;
         let value = work(Call { model, engine, image, arena })?;
-        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
+        // write.
         unsafe { score.write(value) };
         Ok(())
     };
     Status::of(work())
 }
 
-/// Scores pixels as a camera gives them: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a
-/// pixel side by side (HWC). For every model: the library brings pixels to the model's range or 8-bit values.
+/// Scores pixels of a camera: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a pixel
+/// side by side (HWC). This works for every model: the library converts pixels to the model's range or 8-bit values.
 ///
-/// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The arena
-/// is memory to work in: what it holds before does not matter, and it may be used otherwise between two scores. Its
+/// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The
+/// arena is working memory: its previous contents do not matter, and it may be used otherwise between two scores. Its
 /// address must be divisible by 4.
 ///
 /// Errors: NULL, NOT_READY, ALIGNMENT, OVERLAP; IMAGE_LENGTH; ARENA_LENGTH; OVERFLOW.
@@ -118,11 +119,11 @@ pub unsafe extern "C" fn nae_core_score_u8(
             Ok(Score::of(&engine.run(image, arena)?, model))
         }
     };
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by this function's caller.
     unsafe { call(model, (pixels, pixels_len), (arena, arena_words), score, crate::model::arena_words_u8, work) }
 }
 
-/// Scores the values of an image as a model of 8 bits takes them: q stands for scale * (q - zero_point), of
+/// Scores the values of an image for a model of 8 bits: q represents scale * (q - zero_point), with the numbers of
 /// `nae_core_describe`. `arena_words` is its `arena_words` or more; the rest is as for `nae_core_score_u8`.
 ///
 /// Errors: those of `nae_core_score_u8`, and IMAGE_TYPE for a model that takes floats.
@@ -139,12 +140,12 @@ pub unsafe extern "C" fn nae_core_score_i8(
     score: *mut Score,
 ) -> Status {
     let work = |call: Call<'_, i8>| Ok(Score::of(&call.engine.run_i8(call.image, call.arena)?, call.model));
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by this function's caller.
     unsafe { call(model, (values, values_len), (arena, arena_words), score, crate::model::arena_words, work) }
 }
 
-/// Scores the values of an image as a model of floats takes them: between `low` and `high` of `nae_core_describe`; others
-/// are scored, too, as long as they are finite. The address of `values` must be divisible by 4. `arena_words` is the
+/// Scores the values of an image for a model of floats: between `low` and `high` of `nae_core_describe`; values outside
+/// are scored, too, if they are finite. The address of `values` must be divisible by 4. `arena_words` is the
 /// `arena_words` of `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
 ///
 /// Errors: those of `nae_core_score_u8`; IMAGE_TYPE for a model that takes 8-bit values; NON_FINITE for a value that is
@@ -162,6 +163,6 @@ pub unsafe extern "C" fn nae_core_score_f32(
     score: *mut Score,
 ) -> Status {
     let work = |call: Call<'_, f32>| Ok(Score::of(&call.engine.run(call.image, call.arena)?, call.model));
-    // SAFETY: as this function's caller says.
+    // SAFETY: guaranteed by this function's caller.
     unsafe { call(model, (values, values_len), (arena, arena_words), score, crate::model::arena_words, work) }
 }

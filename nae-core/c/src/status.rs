@@ -1,45 +1,45 @@
-//! What a function says of itself, and in words.
+//! The status that a function returns, and its text.
 
 use core::ffi::{CStr, c_char};
 use nae_core::calibration::CalibrationError;
 use nae_core::engine::EngineError;
 use nae_core::model::ModelError;
 
-/// What a function returns: 0 where it did what it says, else why it did not.
+/// The result of a function: 0 for success, else the reason of the failure.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
     /// A pointer is NULL.
     Null = 1,
     /// The model was not opened, or its last opening failed; or the alarm was not started.
     NotReady = 2,
-    /// An address is not divisible by what its values need: 4 for the bytes of a model, the arena, floats and
+    /// An address is not divisible by the alignment of its values: 4 for the bytes of a model, the arena, floats and
     /// `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
     Alignment = 3,
     /// The arena overlaps the image.
     Overlap = 4,
     /// The bytes are not a .nae file.
     NotAModel = 5,
-    /// A .nae file of another version of the format than this library reads. What is added to the format leaves its
-    /// version as it is: a newer file can also be refused with HEADER or LAYER.
+    /// A .nae file of another version of the format than this library reads. Additions to the format do not change its
+    /// version: a newer file can also be refused with HEADER or LAYER.
     Version = 6,
-    /// The file is shorter or longer than its header says.
+    /// The file is shorter or longer than the length in its header.
     Length = 7,
     /// The checksum is wrong: the file was altered.
     Checksum = 8,
     /// The checksum is right, and the header or the calibration is invalid, or has a flag, energy or resize filter that
-    /// this library does not know: a newer version may have made the file.
+    /// is unknown to this library: a newer version may have made the file.
     Header = 9,
-    /// The checksum is right, and a layer is invalid, or of a kind or with an activation that this library does not know: a
+    /// The checksum is right, and a layer is invalid, or has a kind or an activation that is unknown to this library: a
     /// newer version may have made the file.
     Layer = 10,
     /// The model needs operators that this library was built without.
     Operators = 11,
     /// The processor is big-endian; models are little-endian.
     Endianness = 12,
-    /// The image has another length than the model's.
+    /// The image has another length than the model's input.
     ImageLength = 13,
     /// The model takes 8-bit values and was given floats, or the reverse.
     ImageType = 14,
@@ -53,9 +53,9 @@ pub enum Status {
     NoCalibration = 18,
     /// A false-positive rate is not between 0 and 1, both excluded.
     Rate = 19,
-    /// The rate is below 1/(n + 1), n being the number of calibration energies.
+    /// The rate is below 1/(n + 1), where n is the number of calibration energies.
     RateTooLow = 20,
-    /// Not 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX.
+    /// The settings are not 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX.
     AlarmSettings = 21,
 }
 
@@ -112,7 +112,7 @@ impl Status {
         }
     }
 
-    /// Of work that returns nothing but that it was done.
+    /// The status of work that returns no value.
     pub(crate) const fn of(result: Result<(), Self>) -> Self {
         match result {
             Ok(()) => Self::Ok,
@@ -144,7 +144,7 @@ impl From<EngineError> for Status {
             EngineError::ImageType => Self::ImageType,
             EngineError::ArenaLength => Self::ArenaLength,
             EngineError::NonFiniteImage => Self::NonFinite,
-            // `EngineError` may grow; what it has today beside the above is this.
+            // `EngineError` may grow; the only other error at present is an overflow.
             _ => Self::Overflow,
         }
     }
@@ -155,14 +155,14 @@ impl From<CalibrationError> for Status {
         match error {
             CalibrationError::NonFinite => Self::NonFinite,
             CalibrationError::RateTooLow => Self::RateTooLow,
-            // Of a calibration that the parser has checked, only the rate is left to be wrong.
+            // For a calibration that the parser has checked, only the rate can be wrong.
             _ => Self::Rate,
         }
     }
 }
 
-/// A status in words: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any number
-/// is accepted.
+/// The text of a status: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any
+/// number is accepted.
 #[unsafe(no_mangle)]
 pub extern "C" fn nae_core_status_text(status: i32) -> *const c_char {
     let known = usize::try_from(status).ok().and_then(|number| Status::ALL.get(number));
@@ -183,7 +183,7 @@ mod tests {
     fn every_number_has_its_text() {
         for (number, status) in (0..).zip(Status::ALL) {
             assert_eq!(status as i32, number);
-            // SAFETY: it never returns NULL, and its texts end in a zero.
+            // SAFETY: it never returns NULL, and its texts end with a zero.
             let text = unsafe { CStr::from_ptr(nae_core_status_text(number)) };
             assert_eq!(text, status.text());
         }

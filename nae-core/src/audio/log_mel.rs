@@ -1,15 +1,15 @@
-//! Samples to frames of mel bands.
+//! Converts samples to frames of mel bands.
 
 use super::tables::{HANN, INTERVALS, WEIGHTS};
 use super::{BANDS, FRAME, HOP};
 use core::fmt;
 
-/// What `log10` is kept from zero by: the epsilon of `f64`, as in the features' reference.
+/// Added to the power, so that `log10` stays finite: the epsilon of `f64`, as in the reference of the features.
 const EPSILON: f32 = f64::EPSILON as f32;
-/// The loudest sample that is taken, so that every power is finite.
+/// The loudest sample that is accepted, so that every power is finite.
 const LOUDEST: f32 = 65_536.0;
 
-/// A stream of samples, turned into log-mel frames hop by hop.
+/// Converts a stream of samples to log-mel frames, hop by hop.
 ///
 /// ```
 /// use nae_core::audio::{HOP, LogMel, FrameWindow};
@@ -25,7 +25,7 @@ const LOUDEST: f32 = 65_536.0;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LogMel {
-    /// The hop before.
+    /// The previous hop.
     last: [f32; HOP],
     is_first: bool,
     /// A frame, transformed in place.
@@ -48,17 +48,17 @@ impl fmt::Display for SampleError {
 impl core::error::Error for SampleError {}
 
 impl LogMel {
-    /// Before the first sample.
+    /// Returns a stream before its first sample.
     pub const fn new() -> Self {
         Self { last: [0.0; HOP], is_first: true, frame: [0.0; FRAME], bands: [0.0; BANDS] }
     }
 
-    /// Takes the next samples, full scale ±1, and gives the bands of the frame that ends with them, from low to high,
-    /// in decibels: 10·log₁₀(power + 2⁻⁵²). The first hop after [`new`](Self::new) ends no frame.
+    /// Takes the next samples, full scale ±1, and returns the bands of the frame that ends with them, from low to high,
+    /// in decibels: 10·log₁₀(power + 2⁻⁵²). `None` for the first hop after [`new`](Self::new), which ends no frame.
     ///
     /// # Errors
-    /// [`SampleError`]; the samples are not taken then, and the next hop counts as the first, as after
-    /// [`reset`](Self::reset): a window of frames is to be [reset](super::FrameWindow::reset) with it.
+    /// [`SampleError`] if a sample is not finite or too large. The samples are then ignored, and the next hop counts as
+    /// the first, as after [`reset`](Self::reset): a window of frames must be [reset](super::FrameWindow::reset), too.
     pub fn push(&mut self, samples: &[f32; HOP]) -> Result<Option<&[f32; BANDS]>, SampleError> {
         // Also refuses NaN.
         if samples.iter().all(|sample| sample.abs() <= LOUDEST) {
@@ -74,7 +74,7 @@ impl LogMel {
         self.take(|index| f32::from(samples[index % HOP]) / 32_768.0)
     }
 
-    /// The next hop counts as the first: for samples that do not follow those of before.
+    /// Makes the next hop count as the first: for samples that do not follow the previous ones.
     pub const fn reset(&mut self) {
         self.is_first = true;
     }
@@ -84,7 +84,7 @@ impl LogMel {
         let windows = HANN.iter().zip(older.iter_mut().zip(newer));
         for (index, ((&hann, (older, newer)), last)) in windows.zip(&mut self.last).enumerate() {
             let sample = sample(index);
-            // The window's second half is one less its first.
+            // The window's second half is one minus its first half.
             *older = hann * *last;
             *newer = (1.0 - hann) * sample;
             *last = sample;
@@ -93,9 +93,9 @@ impl LogMel {
             return None;
         }
         let spectrum = microfft::real::rfft_1024(&mut self.frame);
-        // Filter n is slot n + 1: the first and the last slot take what is below and above all filters.
+        // Filter n is slot n + 1: the first and the last slot collect the power below and above all filters.
         let mut slots = [0.0f32; BANDS + 2];
-        // No filter holds 0 Hz or 8000 Hz.
+        // No filter contains 0 Hz or 8000 Hz.
         for ((&interval, &[falling, rising]), bin) in INTERVALS.iter().zip(&WEIGHTS).zip(&spectrum[1..]) {
             let power = bin.re * bin.re + bin.im * bin.im;
             if let Some([below, above]) = slots.get_mut(usize::from(interval)..).and_then(<[f32]>::first_chunk_mut) {

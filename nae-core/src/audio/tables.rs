@@ -14,13 +14,13 @@ pub(super) static HANN: [f32; HOP] = {
     table
 };
 
-/// The bins that filters hold: all but those of 0 Hz and 8000 Hz.
+/// Number of bins that filters contain: all except those of 0 Hz and 8000 Hz.
 const BINS: usize = FRAME / 2 - 1;
 
-/// Between which two of the filters' 130 frequencies bin n + 1 lies.
+/// The interval between the filters' 130 frequencies that contains bin n + 1.
 pub(super) static INTERVALS: [u8; BINS] = MEL.0;
 
-/// What the filter that falls at bin n + 1 takes of its power, and what the one that rises there takes.
+/// The share of bin n + 1's power in the filter that falls there, and in the filter that rises there.
 pub(super) static WEIGHTS: [[f32; 2]; BINS] = MEL.1;
 
 /// `librosa.filters.mel(sr=16000, n_fft=1024)`: triangles between frequencies that are evenly spaced on Slaney's mel
@@ -53,12 +53,12 @@ const MEL: ([u8; BINS], [[f32; 2]; BINS]) = {
     (intervals, weights)
 };
 
-/// A triangle's `height` where its base is `width` Hz and its area 1.
+/// The height of a triangle at this relative `height`, whose base is `width` Hz and whose area is 1.
 const fn weight(height: f64, width: f64) -> f32 {
     (height as f32 as f64 * (2.0 / width)) as f32
 }
 
-/// Where the scale turns from linear to logarithmic.
+/// The point at which the scale changes from linear to logarithmic: Hz, mel.
 const TURN: (f64, f64) = (1000.0, 15.0);
 /// Natural logarithm of 6.4: 27 mel above the turn, frequencies are 6.4 times as high.
 const LN_6_4: f64 = 1.856_297_990_365_626_3;
@@ -69,7 +69,7 @@ const fn hertz(mel: f64) -> f64 {
     if mel < TURN.1 { mel * 200.0 / 3.0 } else { TURN.0 * exp((mel - TURN.1) * LN_6_4 / 27.0) }
 }
 
-/// eˣ for x from 0 to 3, by its series.
+/// eˣ for x from 0 to 3, by its power series.
 const fn exp(x: f64) -> f64 {
     let (mut sum, mut term, mut n) = (1.0, 1.0, 1.0);
     while n < 40.0 {
@@ -80,7 +80,7 @@ const fn exp(x: f64) -> f64 {
     sum
 }
 
-/// cos x for x from 0 to π, by its series.
+/// cos x for x from 0 to π, by its power series.
 const fn cos(x: f64) -> f64 {
     if x > PI / 2.0 {
         return -cos(PI - x);

@@ -1,4 +1,4 @@
-//! Frames to inputs.
+//! Joins frames to inputs.
 
 use super::BANDS;
 
@@ -15,12 +15,12 @@ impl<const LEN: usize> FrameWindow<LEN> {
         LEN / BANDS
     };
 
-    /// Before the first frame.
+    /// Returns a window before its first frame.
     pub const fn new() -> Self {
         Self { values: [0.0; LEN], missing: Self::FRAMES }
     }
 
-    /// Puts `frame` after the others and drops the earliest; gives the input, once there are frames enough.
+    /// Appends `frame` and drops the earliest; returns the input, or `None` until there are enough frames.
     pub fn push(&mut self, frame: &[f32; BANDS]) -> Option<&[f32; LEN]> {
         self.values.copy_within(BANDS.., 0);
         if let Some(newest) = self.values.last_chunk_mut() {
@@ -30,7 +30,7 @@ impl<const LEN: usize> FrameWindow<LEN> {
         (self.missing == 0).then_some(&self.values)
     }
 
-    /// The next frame counts as the first: where hops were lost or refused, so that no input is of both sides of the gap.
+    /// Makes the next frame count as the first: after hops were lost or refused, so that no input spans the gap.
     pub const fn reset(&mut self) {
         self.missing = Self::FRAMES;
     }

@@ -3,7 +3,7 @@
 use super::{Calibration, CalibrationError};
 use core::fmt;
 
-/// Collects up to `N` normal energies where the device stands, to calibrate from them.
+/// Collects up to `N` normal energies at the device's place of use, and makes a calibration of them.
 ///
 /// ```
 /// use nae_core::calibration::Collector;
@@ -20,13 +20,13 @@ pub struct Collector<const N: usize> {
     energies: heapless::Vec<f32, N>,
 }
 
-/// Why an energy was not taken.
+/// The reason why an energy was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum CollectError {
-    /// `N` energies are there already.
+    /// The collector already contains `N` energies.
     Full,
     /// The energy is NaN or infinite.
     NonFinite,
@@ -49,10 +49,10 @@ impl<const N: usize> Collector<N> {
         Self { energies: heapless::Vec::new() }
     }
 
-    /// Takes one energy of normal data.
+    /// Adds one energy of normal data.
     ///
     /// # Errors
-    /// [`CollectError`] when the collector is full or the energy is not finite.
+    /// [`CollectError`] if the collector is full or the energy is not finite.
     pub fn observe(&mut self, energy: f32) -> Result<(), CollectError> {
         if !energy.is_finite() {
             return Err(CollectError::NonFinite);
@@ -60,20 +60,20 @@ impl<const N: usize> Collector<N> {
         self.energies.push(energy).map_err(|_| CollectError::Full)
     }
 
-    /// Number of energies taken.
+    /// Number of energies collected.
     pub fn len(&self) -> usize {
         self.energies.len()
     }
 
-    /// Whether none was taken.
+    /// Whether no energy was collected.
     pub fn is_empty(&self) -> bool {
         self.energies.is_empty()
     }
 
-    /// The calibration from all energies taken.
+    /// Returns the calibration from all energies collected.
     ///
     /// # Errors
-    /// [`CalibrationError::Empty`] when there are none.
+    /// [`CalibrationError::Empty`] if there are none.
     pub fn finish(mut self) -> Result<Calibration, CalibrationError> {
         Calibration::from_energies(&mut self.energies)
     }

@@ -1,21 +1,22 @@
-//! How far the false-positive rate of a threshold may be from its target, since the held-out data are few. The threshold
-//! itself is in [`crate::calibration`].
+//! The uncertainty of a threshold's false-positive rate, which comes from the limited number of held-out data. The
+//! threshold itself is in [`crate::calibration`].
 //!
-//! The target holds on average over the draw of the held-out data. For one draw of n, independent of each other, the
-//! share of new normal data above the k-th largest energy is distributed as Beta(k, n + 1 − k) (Vovk, "Conditional validity
-//! of inductive conformal predictors", 2012; order statistics as tolerance limits: Wilks, 1941), and less where energies are
-//! equal. Its distribution function at x is P(B ≥ k) for B of the binomial distribution of n trials and probability x.
+//! The target rate holds on average over the draw of the held-out data. For one draw of n independent data, the share
+//! of new normal data above the k-th largest energy has the distribution Beta(k, n + 1 − k) (Vovk, "Conditional
+//! validity of inductive conformal predictors", 2012; order statistics as tolerance limits: Wilks, 1941), and is less
+//! if energies are equal. The distribution function at x is P(B ≥ k), for B from the binomial distribution of n trials
+//! and probability x.
 
 use super::{CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, partition_point, ratio};
 
-/// Halvings of the interval from 0 to 1 in which a quantile lies.
+/// Number of bisections of the interval from 0 to 1 in the search for a quantile.
 const HALVINGS: u32 = 40;
-/// Terms of the binomial distribution below this part of the sum are left out.
+/// Terms of the binomial distribution below this fraction of the sum are left out.
 const NEGLIGIBLE: f64 = 1e-17;
 
-/// The rate to ask [`Calibration::threshold`](super::Calibration::threshold) for, with `count` held-out energies, so
-/// that with a probability of at least `confidence` no more than `rate` of new normal data give an alarm. At most `rate`
-/// itself; it is the share to expect.
+/// Returns the rate to request from [`Calibration::threshold`](super::Calibration::threshold), with `count` held-out
+/// energies, so that with a probability of at least `confidence` no more than `rate` of new normal data give an alarm.
+/// The returned rate is the expected share of alarms, and at most `rate`.
 ///
 /// ```
 /// use nae_core::calibration::{CalibrationError, confident_rate};
@@ -25,14 +26,14 @@ const NEGLIGIBLE: f64 = 1e-17;
 /// ```
 ///
 /// # Errors
-/// [`CalibrationError`] for a count of 0 or too large, a rate or confidence outside (0, 1), and
-/// [`CalibrationError::RateTooLow`] or [`CalibrationError::ConfidenceTooHigh`] for a count below
+/// [`CalibrationError`] if the count is 0 or too large, or the rate or confidence is outside (0, 1);
+/// [`CalibrationError::RateTooLow`] or [`CalibrationError::ConfidenceTooHigh`] if the count is below
 /// [`count_for_confidence`].
 pub fn confident_rate(count: usize, rate: f32, confidence: f32) -> Result<f32, CalibrationError> {
     let count = check_count(count)?;
     check_rate(rate)?;
     check_confidence(confidence)?;
-    // The more energies may be above the threshold, the less is certain.
+    // The more energies are allowed above the threshold, the lower is the confidence.
     let allowed = alarms_allowed(count, rate);
     if allowed == 0 {
         return Err(CalibrationError::RateTooLow);
@@ -44,15 +45,16 @@ pub fn confident_rate(count: usize, rate: f32, confidence: f32) -> Result<f32, C
     }
 }
 
-/// The fewest held-out energies of which [`confident_rate`] has an answer; no fewer than a threshold for `rate` takes.
+/// Returns the smallest number of held-out energies for which [`confident_rate`] has a result; at least the number that
+/// a threshold for `rate` needs.
 ///
 /// # Errors
-/// [`CalibrationError`] for a rate or confidence outside (0, 1), and [`CalibrationError::TooMany`] where it would take more
-/// than [`MAX_COUNT`](super::MAX_COUNT).
+/// [`CalibrationError`] if the rate or confidence is outside (0, 1); [`CalibrationError::TooMany`] if more than
+/// [`MAX_COUNT`](super::MAX_COUNT) energies would be needed.
 pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, CalibrationError> {
     check_rate(rate)?;
     check_confidence(confidence)?;
-    // (1 − rate)ⁿ ≤ 1 − confidence, and 1/(n + 1) ≤ rate; then rounding is settled.
+    // (1 − rate)ⁿ ≤ 1 − confidence, and 1/(n + 1) ≤ rate; the loop below corrects for rounding.
     let least = libm::log1p(-f64::from(confidence)) / libm::log1p(-f64::from(rate));
     let mut count = (least.max(1.0 / f64::from(rate) - 1.0) as usize).max(2) - 1;
     let too_few = [Err(CalibrationError::RateTooLow), Err(CalibrationError::ConfidenceTooHigh)];
@@ -63,8 +65,8 @@ pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, Calibra
 }
 
 impl CalibrationView<'_> {
-    /// Between what shares of new normal data will be above [`threshold`](Self::threshold)`(rate)`: the middle interval
-    /// that has the share with probability `confidence`.
+    /// Returns the limits between which the share of new normal data above [`threshold`](Self::threshold)`(rate)` lies
+    /// with probability `confidence`: the central interval.
     ///
     /// # Errors
     /// Those of [`threshold`](Self::threshold), and [`CalibrationError::ConfidenceOutOfRange`].
@@ -81,7 +83,7 @@ const fn check_confidence(confidence: f32) -> Result<(), CalibrationError> {
     if confidence > 0.0 && confidence < 1.0 { Ok(()) } else { Err(CalibrationError::ConfidenceOutOfRange) }
 }
 
-/// The quantile of Beta(k, n + 1 − k), n being `count`.
+/// The quantile of Beta(k, n + 1 − k), with n = `count`.
 fn quantile(count: u32, k: u32, probability: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
@@ -98,11 +100,11 @@ fn quantile(count: u32, k: u32, probability: f64) -> f64 {
 /// P(B ≥ k) for B of the binomial distribution of n = `count` trials and probability p, 0 < p < 1 and 1 ≤ k ≤ n.
 fn at_least(count: u32, p: f64, k: u32) -> f64 {
     let n = f64::from(count);
-    // The tail in which terms fall is summed, from its largest term.
+    // The tail in which terms fall is summed, starting with its largest term.
     if f64::from(k) > n * p { tail(n, p, f64::from(k)) } else { 1.0 - tail(n, 1.0 - p, n - f64::from(k - 1)) }
 }
 
-/// P(B ≥ k) where k is no less than the mean of B, n·p.
+/// P(B ≥ k) for k no less than n·p, the mean of B.
 fn tail(n: f64, p: f64, k: f64) -> f64 {
     let choose = libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0);
     let largest = libm::exp(choose + k * libm::log(p) + (n - k) * libm::log1p(-p));
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn tolerance_limits_are_the_published_ones() {
-        // The fewest samples of which the k-th largest bounds 95% with a confidence of 95% (Wilks, 1941).
+        // The smallest sample sizes for which the k-th largest value bounds 95% with a confidence of 95% (Wilks, 1941).
         for (k, count) in [(1, 59), (2, 93), (3, 124), (4, 153), (5, 181)] {
             assert_eq!(confident_rate(count, 0.05, 0.95), Ok(ratio(k, count as u32)), "{count}");
             assert_ne!(confident_rate(count - 1, 0.05, 0.95), Ok(ratio(k, count as u32 - 1)), "{count}");
@@ -130,12 +132,12 @@ mod tests {
         for (rate, confidence, count) in [(0.05, 0.95, 59), (0.01, 0.95, 299), (0.1, 0.9, 22), (0.01, 0.99, 459)] {
             assert_eq!(count_for_confidence(rate, confidence), Ok(count));
         }
-        // Little confidence asks for no more than the rate itself does.
+        // A low confidence needs no more energies than the rate itself.
         assert_eq!(count_for_confidence(0.1, 0.01), Ok(9));
         assert_eq!(confident_rate(19, 0.1, 0.01), Ok(0.1));
         // One energy: 1 − 0.25 ≥ 0.5, and 1/2 ≤ 0.75.
         assert_eq!(count_for_confidence(0.75, 0.5), Ok(1));
-        // A rate of 1/4 takes no more than three.
+        // A rate of 1/4 needs no more than three.
         assert_eq!(count_for_confidence(0.25, 0.01), Ok(3));
         // 3·10⁸ energies.
         assert_eq!(count_for_confidence(1e-8, 0.95), Err(CalibrationError::TooMany));
@@ -143,11 +145,11 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_million_energies_is_that_of_the_normal_distribution() {
-        // The lower tail of one is the upper tail of the other; summed from the wrong end, either is 0 or not a number.
+        // The lower tail of one is the upper tail of the other; summed from the wrong end, either would be 0 or NaN.
         let table: [f32; 256] = core::array::from_fn(|i| i as f32);
         let calibration = Calibration::from_table(1_000_000, Spacing::Even, &table).unwrap();
         for rate in [0.1_f64, 0.5, 0.9] {
-            // What the table has for this rate, or less: entry j has rank ⌊j·999,999/255⌋.
+            // The largest share that the table offers for this rate, not above it: entry j has rank ⌊j·999,999/255⌋.
             let entry = (255.0 * (1.0 - rate)).ceil();
             let share = 1.0 - (entry * 999_999.0 / 255.0).floor() / 1e6;
             let deviation = libm::sqrt(share * (1.0 - share) / 1e6);
@@ -174,7 +176,7 @@ mod tests {
             let (above, below) = (tail(n, p, k), at_least(n as u32, 1.0 - p, (n - k) as u32 + 1));
             assert!((above + below - 1.0).abs() < 1e-12, "{above} {below}");
         }
-        // A standard deviation above the mean, with its correction for whole numbers.
+        // A standard deviation above the mean, with the continuity correction.
         let (n, p) = (10_000_000_u32, 0.5);
         let deviation = libm::sqrt(f64::from(n) * p * (1.0 - p));
         let k = (f64::from(n) * p + deviation).round() as u32;

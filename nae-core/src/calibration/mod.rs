@@ -1,22 +1,21 @@
-//! What the energies of held-out normal data say about a new one: conformal p-values and a
-//! threshold for a target false-positive rate. Fixed memory. The decision itself is in
-//! [`crate::verdict`].
+//! Conformal p-values, and thresholds for a target false-positive rate, from the energies of held-out normal data, in
+//! fixed memory. The decision itself is in [`crate::verdict`].
 //!
 //! With n held-out energies, the conformal p-value of an energy e is
 //! p(e) = (1 + #{calibration energies ≥ e})/(n + 1) (Vovk, Gammerman and Shafer, 2005; Bates et
 //! al., 2023). For new normal data, exchangeable with the held-out data, P(p ≤ α) ≤ α. The
 //! threshold for a rate α is the k-th largest of the energies, k = ⌊α(n + 1)⌋, so that
 //!
-//! > energy > threshold ⇔ p ≤ α,
+//! > energy > threshold ⇔ p ≤ α.
 //!
-//! exactly, also where only the table is kept and in the presence of rounding: k is the largest
-//! integer for which k/(n + 1), rounded to `f32`, does not exceed α.
+//! This holds exactly, also if only the table is kept, and with rounding: k is the largest integer for which k/(n + 1),
+//! rounded to `f32`, does not exceed α.
 //!
-//! Up to [`TABLE_LEN`] energies are kept as they are. Of more, the table keeps order statistics, the
-//! smallest and the largest among them; p-values and thresholds are then rounded to the safe side for
-//! the false-positive rate, up. The largest energies are kept more densely ([`Spacing::Tail`]): the 32
-//! largest all, so that thresholds up to a rate of 32/(n + 1) are exact; a p-value is rounded by at most a
-//! sixteenth of itself, and by no more than .008 for up to 60,000 energies, .04 for 2²⁴.
+//! Up to [`TABLE_LEN`] energies are all kept. Of more energies, the table keeps order statistics, among them the
+//! smallest and the largest; p-values and thresholds are then rounded up, which is the safe side for the false-positive
+//! rate. The largest energies are kept more densely ([`Spacing::Tail`]). The 32 largest are all kept, so that
+//! thresholds up to a rate of 32/(n + 1) are exact. A p-value is rounded up by at most a sixteenth of itself, and by no
+//! more than .008 for up to 60,000 energies, .04 for 2²⁴.
 
 mod collect;
 mod confidence;
@@ -26,13 +25,13 @@ pub use confidence::{confident_rate, count_for_confidence};
 
 use core::fmt;
 
-/// Most order statistics a calibration keeps.
+/// The largest number of order statistics that a calibration keeps.
 pub const TABLE_LEN: usize = 256;
 
-/// Most energies a calibration can stand for: counts up to 2²⁴ are exact in `f32`.
+/// The largest number of energies that a calibration can represent: counts up to 2²⁴ are exact in `f32`.
 pub const MAX_COUNT: usize = (1 << 24) - 1;
 
-/// Why a calibration could not be made or gave no answer.
+/// The reason why a calibration could not be made or gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -46,15 +45,15 @@ pub enum CalibrationError {
     NonFinite,
     /// The table does not ascend.
     NotSorted,
-    /// The table has another length than its count of energies implies.
+    /// The length of the table does not match the number of energies.
     TableLength,
     /// A false-positive rate must lie between 0 and 1, both excluded.
     RateOutOfRange,
-    /// The rate is below 1/(n + 1): too few held-out energies to promise it.
+    /// The rate is below 1/(n + 1): there are too few held-out energies to guarantee it.
     RateTooLow,
     /// A confidence must lie between 0 and 1, both excluded.
     ConfidenceOutOfRange,
-    /// Too few held-out energies for the rate to hold with that confidence.
+    /// There are too few held-out energies for the rate to hold with that confidence.
     ConfidenceTooHigh,
 }
 
@@ -76,20 +75,21 @@ impl fmt::Display for CalibrationError {
 
 impl core::error::Error for CalibrationError {}
 
-/// Which order statistics a table keeps of more than [`TABLE_LEN`] energies.
+/// The choice of the order statistics that a table keeps of more than [`TABLE_LEN`] energies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Spacing {
-    /// Of equal distance in rank: no threshold for a rate below 1/255 but the largest energy. In files of earlier versions.
+    /// Equal distances in rank. The only threshold for a rate below 1/255 is then the largest energy. Used in files of
+    /// earlier versions.
     Even,
-    /// From the largest energy down at distances of a sixteenth of the number of energies above, one at least, until what is left
-    /// can be spaced evenly without longer ones.
+    /// Denser at the upper end: starting from the largest energy, each distance in rank is a sixteenth of the number of
+    /// energies above, and at least one, until the remaining energies can be spaced evenly without longer distances.
     Tail,
 }
 
-/// Calibration from held-out normal energies: 1 KiB, whatever their number.
+/// A calibration from held-out normal energies; takes 1 KiB for any number of energies.
 ///
 /// ```
 /// use nae_core::calibration::Calibration;
@@ -108,10 +108,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// From held-out normal energies in any order; sorts them.
+    /// Makes a calibration from held-out normal energies in any order; sorts them.
     ///
     /// # Errors
-    /// [`CalibrationError`] when there are none or too many, or one is not finite.
+    /// [`CalibrationError`] if there are none or too many, or one is not finite.
     pub fn from_energies(energies: &mut [f32]) -> Result<Self, CalibrationError> {
         if !energies.iter().all(|e| e.is_finite()) {
             return Err(CalibrationError::NonFinite);
@@ -120,10 +120,10 @@ impl Calibration {
         Self::from_sorted(energies)
     }
 
-    /// From held-out normal energies in ascending order.
+    /// Makes a calibration from held-out normal energies in ascending order.
     ///
     /// # Errors
-    /// As [`Calibration::from_energies`], and when they do not ascend.
+    /// As [`Calibration::from_energies`], and [`CalibrationError::NotSorted`] if they do not ascend.
     pub fn from_sorted(energies: &[f32]) -> Result<Self, CalibrationError> {
         let count = check_count(energies.len())?;
         check_table(energies)?;
@@ -133,18 +133,18 @@ impl Calibration {
         Ok(Self { count, spacing, table: table.collect() })
     }
 
-    /// From the parts of another calibration: the number of energies, and its [`spacing`](Self::spacing) and
-    /// [`table`](Self::table).
+    /// Makes a calibration from the parts of another one: the number of energies, its [`spacing`](Self::spacing) and
+    /// its [`table`](Self::table).
     ///
     /// # Errors
-    /// [`CalibrationError`] when the table is not one of so many energies.
+    /// [`CalibrationError`] if the table is not valid for this number of energies.
     pub fn from_table(count: usize, spacing: Spacing, table: &[f32]) -> Result<Self, CalibrationError> {
         let CalibrationView { count, spacing, .. } = CalibrationView::new(count, spacing, table)?;
         let table = heapless::Vec::from_slice(table).map_err(|_| CalibrationError::TableLength)?;
         Ok(Self { count, spacing, table })
     }
 
-    /// The same, borrowed.
+    /// A borrowed view of this calibration.
     pub fn view(&self) -> CalibrationView<'_> {
         CalibrationView { count: self.count, spacing: self.spacing, table: Table::Floats(&self.table) }
     }
@@ -154,12 +154,12 @@ impl Calibration {
         self.count as usize
     }
 
-    /// Which order statistics are kept; [`Spacing::Tail`] where all are.
+    /// The choice of the order statistics kept; [`Spacing::Tail`] if all are kept.
     pub const fn spacing(&self) -> Spacing {
         self.spacing
     }
 
-    /// The order statistics kept, ascending: as many as n and [`TABLE_LEN`] allow.
+    /// The order statistics kept, in ascending order: min(n, [`TABLE_LEN`]) of them.
     pub fn table(&self) -> &[f32] {
         &self.table
     }
@@ -167,7 +167,7 @@ impl Calibration {
     /// See [`CalibrationView::threshold`].
     ///
     /// # Errors
-    /// [`CalibrationError::RateOutOfRange`] or [`CalibrationError::RateTooLow`].
+    /// [`CalibrationError::RateOutOfRange`] or [`CalibrationError::RateTooLow`], as documented there.
     pub fn threshold(&self, false_positive_rate: f32) -> Result<f32, CalibrationError> {
         self.view().threshold(false_positive_rate)
     }
@@ -183,13 +183,13 @@ impl Calibration {
     /// See [`CalibrationView::p_value`].
     ///
     /// # Errors
-    /// [`CalibrationError::NonFinite`] when `energy` is NaN or infinite.
+    /// [`CalibrationError::NonFinite`] if `energy` is NaN or infinite.
     pub fn p_value(&self, energy: f32) -> Result<f32, CalibrationError> {
         self.view().p_value(energy)
     }
 }
 
-/// A calibration whose table lies elsewhere, such as in a model in flash.
+/// A calibration whose table lies elsewhere, for example in a model in flash.
 #[derive(Clone, Copy, Debug)]
 pub struct CalibrationView<'a> {
     count: u32,
@@ -211,7 +211,7 @@ impl Table<'_> {
         }
     }
 
-    /// Entry `index`; infinite beyond the end, which only a wrong index reaches.
+    /// Entry `index`; infinite beyond the end, which only a wrong index can reach.
     fn get(&self, index: usize) -> f32 {
         match self {
             Self::Floats(table) => table.get(index).copied(),
@@ -222,10 +222,10 @@ impl Table<'_> {
 }
 
 impl<'a> CalibrationView<'a> {
-    /// A view of `table` standing for `count` energies.
+    /// Returns a view of `table`, which represents `count` energies.
     ///
     /// # Errors
-    /// [`CalibrationError`] when the table is not one of so many energies.
+    /// [`CalibrationError`] if the table is not valid for this number of energies.
     pub fn new(count: usize, spacing: Spacing, table: &'a [f32]) -> Result<Self, CalibrationError> {
         let count = check_count(count)?;
         if table.len() != table_len(count) {
@@ -235,7 +235,7 @@ impl<'a> CalibrationView<'a> {
         Ok(Self { count, spacing: spaced(count, spacing), table: Table::Floats(table) })
     }
 
-    /// A view of a table that the model's parser has checked.
+    /// Returns a view of a table that the model's parser has checked.
     pub(crate) const fn from_checked_bytes(count: u32, spacing: Spacing, table: &'a [[u8; 4]]) -> Self {
         Self { count, spacing: spaced(count, spacing), table: Table::LittleEndian(table) }
     }
@@ -251,17 +251,17 @@ impl<'a> CalibrationView<'a> {
         Calibration { count: self.count, spacing: self.spacing, table }
     }
 
-    /// The energy above which an alarm is given, so that at most `false_positive_rate` of new
-    /// normal data give one. Where only a table is kept, never below the exact one.
+    /// Returns the energy above which an alarm is given, so that at most `false_positive_rate` of new normal data give
+    /// one. If only a table is kept, the result is never below the exact threshold.
     ///
     /// # Errors
-    /// [`CalibrationError::RateOutOfRange`] unless 0 < rate < 1, and
-    /// [`CalibrationError::RateTooLow`] when the rate is below 1/(n + 1).
+    /// [`CalibrationError::RateOutOfRange`] unless 0 < rate < 1; [`CalibrationError::RateTooLow`] if the rate is below
+    /// 1/(n + 1).
     pub fn threshold(&self, false_positive_rate: f32) -> Result<f32, CalibrationError> {
         Ok(self.table.get(self.threshold_entry(false_positive_rate)?))
     }
 
-    /// The entry of the table that is the threshold for `rate`.
+    /// The index of the table's entry that is the threshold for `rate`.
     const fn threshold_entry(&self, rate: f32) -> Result<usize, CalibrationError> {
         threshold_entry(self.count, self.spacing, rate)
     }
@@ -271,18 +271,18 @@ impl<'a> CalibrationView<'a> {
         rank(j, self.table.len(), self.count, self.spacing)
     }
 
-    /// Conformal p-value of `energy`, in (0, 1]: (1 + #{calibration energies ≥ energy})/(n + 1).
-    /// Where only a table is kept, never below the exact one.
+    /// Returns the conformal p-value of `energy`, in (0, 1]: (1 + #{calibration energies ≥ energy})/(n + 1). If only a
+    /// table is kept, the result is never below the exact p-value.
     ///
     /// # Errors
-    /// [`CalibrationError::NonFinite`] when `energy` is NaN or infinite.
+    /// [`CalibrationError::NonFinite`] if `energy` is NaN or infinite.
     pub fn p_value(&self, energy: f32) -> Result<f32, CalibrationError> {
         if !energy.is_finite() {
             return Err(CalibrationError::NonFinite);
         }
         let len = self.table.len();
         let below = partition_point(len, |j| self.table.get(j) < energy);
-        // Every energy ranked above the last entry known to be below may be at or above `energy`.
+        // Every energy with a higher rank than the last entry known to be below may be at or above `energy`.
         let at_least = match below {
             0 => self.count,
             _ => (self.count - 1).saturating_sub(self.rank(below - 1) as u32),
@@ -291,7 +291,7 @@ impl<'a> CalibrationView<'a> {
     }
 }
 
-/// The entry that is the threshold for `rate`, of a table of `count` energies of this spacing.
+/// The index of the entry that is the threshold for `rate`, in a table of `count` energies with this spacing.
 pub(crate) const fn threshold_entry(count: u32, spacing: Spacing, rate: f32) -> Result<usize, CalibrationError> {
     if let Err(error) = check_rate(rate) {
         return Err(error);
@@ -317,7 +317,7 @@ pub(crate) const fn threshold_entry(count: u32, spacing: Spacing, rate: f32) -> 
 
 /// The largest k ≤ n, n being `count`, for which k/(n + 1), as an `f32`, does not exceed `rate`.
 const fn alarms_allowed(count: u32, rate: f32) -> u32 {
-    // The product in f64 is within one of k; the loop below settles rounding.
+    // The product in f64 differs from k by at most one; the loop below corrects for rounding.
     let mut k = (rate as f64 * (count as f64 + 1.0)) as u32 + 1;
     while k > 0 && (k > count || ratio(k, count) > rate) {
         k -= 1;
@@ -343,12 +343,12 @@ fn partition_point(len: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     low
 }
 
-/// Length of the table that stands for `count` energies.
+/// Length of the table that represents `count` energies.
 pub(crate) const fn table_len(count: u32) -> usize {
     if (count as usize) < TABLE_LEN { count as usize } else { TABLE_LEN }
 }
 
-/// The spacing of a table for `count` energies: that of a table of all of them is one and the same.
+/// The spacing of a table for `count` energies. If all energies are kept, both spacings give the same table.
 const fn spaced(count: u32, spacing: Spacing) -> Spacing {
     if count as usize <= TABLE_LEN { Spacing::Tail } else { spacing }
 }
@@ -364,20 +364,21 @@ const fn rank(j: usize, len: usize, count: u32, spacing: Spacing) -> usize {
     }
 }
 
-/// How many energies are above entry `i`, counted from the end, of a table of `len` ≥ 2 for `count` energies, by [`Spacing::Tail`].
+/// The number of energies above entry `i`, counted from the end, of a table of `len` ≥ 2 entries for `count` energies,
+/// by [`Spacing::Tail`].
 const fn above(i: u32, len: u32, count: u32) -> u32 {
     let mut above = 0;
     let mut at = 0;
     while at < i {
-        // Entries further down, and the energies they stand for. There is one at least, which a compiler does not see, and a
-        // division that cannot panic needs it to.
+        // The number of entries further down, which represent the energies left. It is at least one; the compiler
+        // cannot derive this, and without the explicit case the division below would link a panic.
         let entries = match (len - 1).saturating_sub(at) {
             0 => 1,
             entries => entries,
         };
         let left = count - 1 - above;
         let step = if above < 32 { 1 } else { above / 16 };
-        // Products are below 2³²: of a table's length and a count.
+        // Products of a table's length and a count are below 2³².
         if entries == 1 || step * entries >= left {
             return above + (i - at) * left / entries;
         }

@@ -1,7 +1,7 @@
-//! What goes with a network so that its energies can be used anywhere: the image it takes, the energy, and what held-out
-//! normal energies are like. The network itself is not here.
+//! The data that make a network's energies usable anywhere: the image the network takes, its energy, and the energies
+//! of held-out normal data. The network itself is not included.
 //!
-//! A `.nae` file, the metadata of an ONNX file and a graph that is to be written hold one [`Contract`] each.
+//! A `.nae` file, the metadata of an ONNX file and a graph that is to be written contain one [`Contract`] each.
 
 mod preprocessing;
 
@@ -14,9 +14,9 @@ use crate::calibration::{Calibration, CalibrationError, CalibrationView};
 use crate::density::Temperature;
 use crate::energy::Energy;
 
-/// The image a network takes, how an energy comes of it, and when that energy is an anomaly.
+/// The image a network takes, the energy of that image, and the threshold above which it is an anomaly.
 ///
-/// `C` is the calibration: [`Calibration`] where it is owned, [`CalibrationView`] where it lies in a file.
+/// `C` is the calibration: [`Calibration`] if it is owned, [`CalibrationView`] if it lies in a file.
 ///
 /// ```
 /// use nae_core::{Shape, calibration::Calibration, contract::Contract};
@@ -43,17 +43,17 @@ pub struct Contract<C = Calibration> {
     threshold: Option<Threshold>,
 }
 
-/// The energy above which an image is an anomaly, and the rate of false positives it was chosen for.
+/// The energy above which an image is an anomaly, and the false-positive rate it was chosen for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Threshold {
     /// The energy; finite.
     pub energy: f32,
-    /// Share of normal images above it, at most; between 0 and 1.
+    /// The largest share of normal images above the threshold; between 0 and 1.
     pub false_positive_rate: f32,
 }
 
-/// log Ω must be finite.
+/// log Ω is NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LogNormalizerError;
@@ -67,7 +67,7 @@ impl fmt::Display for LogNormalizerError {
 impl core::error::Error for LogNormalizerError {}
 
 impl<C> Contract<C> {
-    /// For images of this shape: squared L2 energy, T = 1, values in `[0, 1]`, no calibration.
+    /// Returns a contract for images of this shape: squared L2 energy, T = 1, values in `[0, 1]`, no calibration.
     pub fn new(input: Shape) -> Self {
         Self {
             input,
@@ -80,7 +80,7 @@ impl<C> Contract<C> {
         }
     }
 
-    /// From parts that the parser has checked.
+    /// Returns a contract of parts that the parser has checked.
     pub(crate) const fn from_checked(
         (input, preprocessing): (Shape, Preprocessing),
         (energy, temperature): (Energy, Temperature),
@@ -91,15 +91,15 @@ impl<C> Contract<C> {
         Self { input, preprocessing, energy, temperature, log_normalizer, calibration, threshold }
     }
 
-    /// log Ω, when known.
+    /// log Ω, if it is known.
     pub const fn log_normalizer(&self) -> Option<f32> {
         self.log_normalizer
     }
 
-    /// With a known log Ω.
+    /// Adds a known log Ω.
     ///
     /// # Errors
-    /// [`LogNormalizerError`] where it is NaN or infinite.
+    /// [`LogNormalizerError`] if it is NaN or infinite.
     pub fn with_log_normalizer(self, log_normalizer: f32) -> Result<Self, LogNormalizerError> {
         if !log_normalizer.is_finite() {
             return Err(LogNormalizerError);
@@ -107,17 +107,17 @@ impl<C> Contract<C> {
         Ok(Self { log_normalizer: Some(log_normalizer), ..self })
     }
 
-    /// Energies of held-out normal data.
+    /// The calibration from energies of held-out normal data, if there is one.
     pub const fn calibration(&self) -> Option<&C> {
         self.calibration.as_ref()
     }
 
-    /// The threshold that follows from the calibration; `None` where no rate was asked for.
+    /// The threshold that follows from the calibration; `None` if no rate was requested.
     pub const fn threshold(&self) -> Option<Threshold> {
         self.threshold
     }
 
-    /// The same contract for other energies: without calibration and threshold.
+    /// The same contract without calibration and threshold, for other energies.
     #[must_use]
     pub fn without_calibration(self) -> Self {
         Self { calibration: None, threshold: None, ..self }
@@ -125,7 +125,7 @@ impl<C> Contract<C> {
 }
 
 impl Contract<CalibrationView<'_>> {
-    /// The same with a calibration of its own.
+    /// The same contract with a calibration that it owns.
     pub fn to_owned(&self) -> Contract {
         let Self { input, preprocessing, energy, temperature, log_normalizer, calibration, threshold } = *self;
         let calibration = calibration.map(|c| c.to_owned());
@@ -134,17 +134,17 @@ impl Contract<CalibrationView<'_>> {
 }
 
 impl Contract {
-    /// With the energies of held-out normal data, and the threshold for a target false-positive rate.
+    /// Adds the energies of held-out normal data, and the threshold for a target false-positive rate.
     ///
     /// # Errors
-    /// Those of [`Calibration::threshold`]: a rate outside (0, 1), or below 1/(n + 1).
+    /// [`CalibrationError`] if the rate is outside (0, 1) or below 1/(n + 1), as in [`Calibration::threshold`].
     pub fn with_calibration(self, calibration: Calibration, rate: f32) -> Result<Self, CalibrationError> {
         let energy = calibration.threshold(rate)?;
         let threshold = Some(Threshold { energy, false_positive_rate: rate });
         Ok(Self { calibration: Some(calibration), threshold, ..self })
     }
 
-    /// With the energies of held-out normal data, for p-values alone.
+    /// Adds the energies of held-out normal data, for p-values only: without a threshold.
     #[must_use]
     pub fn with_p_values(self, calibration: Calibration) -> Self {
         Self { calibration: Some(calibration), threshold: None, ..self }

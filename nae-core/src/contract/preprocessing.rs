@@ -1,10 +1,10 @@
-//! What the host or the camera driver must do to an image before the engine sees it.
-//! Resizing itself is the host's; bytes to floats is in the engine.
+//! The preparation of an image before the engine runs on it: by the host or the camera driver. Images are resized by
+//! the host; the conversion of bytes to values is here.
 
 use core::fmt;
 
-/// The values a model expects and the filter its images were resized with. The size and channels
-/// are the input [`Shape`](crate::Shape)'s.
+/// The range of values a model expects and the filter its images were resized with. The size and the number of channels
+/// are those of the input [`Shape`](crate::Shape).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -43,11 +43,11 @@ impl fmt::Display for LengthError {
 impl core::error::Error for LengthError {}
 
 impl Preprocessing {
-    /// A byte of 0 becomes `low`, one of 255 `high`; images of another size are resized by
+    /// Returns preprocessing that maps byte 0 to `low` and byte 255 to `high`, and resizes images of another size with
     /// `filter`.
     ///
     /// # Errors
-    /// [`PreprocessingError`] unless both are finite and `low` < `high`, and their difference finite.
+    /// [`PreprocessingError`] unless `low` and `high` are finite, `low` < `high`, and their difference is finite.
     pub const fn new(low: f32, high: f32, filter: ResizeFilter) -> Result<Self, PreprocessingError> {
         if (high - low).is_finite() && low < high { Ok(Self { low, high, filter }) } else { Err(PreprocessingError) }
     }
@@ -72,10 +72,10 @@ impl Preprocessing {
         self.filter
     }
 
-    /// Turns the bytes of an image into values: HWC in, HWC out.
+    /// Converts the bytes of an image to values; both are HWC.
     ///
     /// # Errors
-    /// [`LengthError`] when the lengths differ; nothing is written then.
+    /// [`LengthError`] if the lengths differ; nothing is written then.
     ///
     /// ```
     /// use nae_core::model::Preprocessing;
@@ -146,7 +146,7 @@ impl ResizeFilter {
         }
     }
 
-    /// The filter with this [name](Self::name).
+    /// The filter with this [name](Self::name); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|filter| filter.name() == name)
     }
@@ -164,7 +164,7 @@ impl ResizeFilter {
         }
     }
 
-    /// The filter with this [number](Self::id).
+    /// The filter with this [number](Self::id); `None` if there is none.
     pub const fn from_id(id: u8) -> Option<Self> {
         if (id as usize) < Self::ALL.len() { Some(Self::ALL[id as usize]) } else { None }
     }

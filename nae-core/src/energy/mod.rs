@@ -1,5 +1,5 @@
-//! Reconstruction errors that serve as the energy of the model, and the per-pixel error map.
-//! What an energy means as a density is in [`crate::density`].
+//! Reconstruction errors that serve as the energy of the model, and the per-pixel error map. The relation between
+//! energy and density is in [`crate::density`].
 
 mod quantized;
 mod ssim;
@@ -9,7 +9,7 @@ pub(crate) use quantized::are_comparable;
 use crate::Shape;
 use core::fmt;
 
-/// How far a reconstruction is from its image: the energy E(x) of the autoencoder.
+/// The difference between an image and its reconstruction: the energy E(x) of the autoencoder.
 ///
 /// ```
 /// use nae_core::{Shape, energy::Energy};
@@ -34,20 +34,19 @@ pub enum Energy {
     /// One minus the mean structural similarity (Wang, Bovik, Sheikh and Simoncelli, 2004) of
     /// images in `[0, 1]`. In `[0, 2]`.
     ///
-    /// Gaussian window 11×11 with σ = 1.5, K₁ = 0.01, K₂ = 0.03, dynamic range 1, at every place
-    /// where the whole window lies in the image, mean over places and channels. An image lower
-    /// or narrower than 11 pixels gets a window of its own height or width there: Gaussian
-    /// weights around the window's middle, (k − 1)/2, normalised to sum 1.
+    /// Gaussian window 11×11 with σ = 1.5, K₁ = 0.01, K₂ = 0.03, dynamic range 1, at every place where the whole window
+    /// lies in the image; mean over places and channels. For an image lower or narrower than 11 pixels, the window has
+    /// the image's height or width: Gaussian weights around the window's middle, (k − 1)/2, normalized to sum 1.
     Ssim,
 }
 
-/// Why [`Energy::evaluate`] or [`Energy::error_map`] gave no result.
+/// The reason why [`Energy::evaluate`] or [`Energy::error_map`] gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum EnergyError {
-    /// The shape holds no value.
+    /// The shape contains no value.
     Empty,
     /// The image's length is not the shape's.
     ImageLength,
@@ -83,7 +82,7 @@ impl Energy {
         }
     }
 
-    /// The energy with this [name](Self::name).
+    /// The energy with this [name](Self::name); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::SquaredL2, Self::L1, Self::Ssim].into_iter().find(|energy| energy.name() == name)
     }
@@ -97,7 +96,7 @@ impl Energy {
         }
     }
 
-    /// The energy with this [number](Self::id).
+    /// The energy with this [number](Self::id); `None` if there is none.
     pub const fn from_id(id: u8) -> Option<Self> {
         match id {
             0 => Some(Self::SquaredL2),
@@ -107,8 +106,8 @@ impl Energy {
         }
     }
 
-    /// What [`evaluate`](Self::evaluate) takes for an image of this shape, in units of about a multiply-accumulate: a
-    /// value each, and for structural similarity every value of every window five times.
+    /// The cost of [`evaluate`](Self::evaluate) for an image of this shape, in units of about one multiply-accumulate:
+    /// one for each value, and for structural similarity five for each value of every window.
     pub const fn operations(self, shape: Shape) -> u64 {
         match self {
             Self::SquaredL2 | Self::L1 => shape.len() as u64,
@@ -124,8 +123,7 @@ impl Energy {
     /// exact sum of the rounded terms.
     ///
     /// # Errors
-    /// [`EnergyError`] when a length differs from `shape`, nothing is there, or a value (or the
-    /// result) is not finite.
+    /// [`EnergyError`] if a length differs from `shape`, the shape is empty, or a value (or the result) is not finite.
     pub fn evaluate(self, image: &[f32], reconstruction: &[f32], shape: Shape) -> Result<f32, EnergyError> {
         check(image, reconstruction, shape)?;
         let energy = match self {
@@ -136,13 +134,13 @@ impl Energy {
         if energy.is_finite() { Ok(energy) } else { Err(EnergyError::NonFinite) }
     }
 
-    /// Writes each pixel's error, the mean over its channels, to `map` (height × width, row by
-    /// row). The mean of the map is the energy, up to rounding.
+    /// Writes each pixel's error, the mean over its channels, to `map` (height × width, row by row). The mean of the
+    /// map is the energy, up to rounding.
     ///
-    /// Structural similarity belongs to windows, not pixels: its map is the squared error.
+    /// Structural similarity is defined for windows, not pixels: its map is the squared error instead.
     ///
     /// # Errors
-    /// As [`Energy::evaluate`], and when `map` has another length than height × width. `map` may
+    /// As [`Energy::evaluate`], and [`EnergyError::MapLength`] if the length of `map` is not height × width. `map` may
     /// have been written to.
     ///
     /// ```
@@ -211,7 +209,7 @@ fn mean(x: &[f32], y: &[f32], term: fn(f32) -> f32) -> f32 {
     sum.total / x.len() as f32
 }
 
-/// Kahan's compensated sum (Kahan, 1965): error of a few units in the last place for any length.
+/// Kahan's compensated sum (Kahan, 1965); its error is a few units in the last place for any length.
 #[derive(Default)]
 struct Sum {
     total: f32,

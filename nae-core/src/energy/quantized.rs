@@ -4,13 +4,13 @@ use super::{Energy, EnergyError};
 use crate::kernels::int8::Sums;
 use crate::quantization::Quantization;
 
-/// Greatest ratio of the two scales, as a power of two: the sums below then fit 128 bits for any
-/// length an image can have.
+/// Greatest ratio of the two scales, as a power of two. The sums below then fit 128 bits for any length an image can
+/// have.
 pub(crate) const MAX_SCALE_RATIO: i32 = 16;
 
-/// The mean of (s_x(x − z_x) − s_y(y − z_y))², the real squared error divided by the number of
-/// values. The sum is exact; it is rounded to `f32` once, and once more when divided. 0 for no
-/// values; for scales that [are comparable](are_comparable).
+/// Returns the mean of (s_x(x − z_x) − s_y(y − z_y))², which is the real squared error divided by the number of values.
+/// The sum is exact; it is rounded to `f32` once, and once more when divided. Returns 0 for no values. The scales must
+/// [be comparable](are_comparable).
 fn mean_squared_error(sums: &Sums, x: Quantization, y: Quantization) -> f32 {
     if sums.count == 0 {
         return 0.0;
@@ -22,17 +22,17 @@ fn mean_squared_error(sums: &Sums, x: Quantization, y: Quantization) -> f32 {
     let xy = sums.xy - zy * sums.x - zx * sums.y + n * zx * zy;
     let ([a, b], exponent) = common(x, y);
     let sum = term(a, a, xx) - term(a, b, xy) - term(a, b, xy) + term(b, b, yy);
-    // A sum of squares.
+    // The result is a sum of squares, so it is not negative.
     rounded(sum.unsigned_abs(), 2 * exponent) / sums.count as f32
 }
 
-/// Not inlined: products of 128 bits are long.
+/// Not inlined, since products of 128 bits take much code.
 #[inline(never)]
 fn term(a: i64, b: i64, sum: i64) -> i128 {
     i128::from(a) * i128::from(b) * i128::from(sum)
 }
 
-/// Both scales as integers times one power of two.
+/// Returns both scales as integers times one common power of two.
 fn common(x: Quantization, y: Quantization) -> ([i64; 2], i32) {
     let ((a, a_exponent), (b, b_exponent)) = (x.scale_parts(), y.scale_parts());
     let exponent = a_exponent.min(b_exponent);
@@ -40,7 +40,7 @@ fn common(x: Quantization, y: Quantization) -> ([i64; 2], i32) {
     ([scaled(a, a_exponent), scaled(b, b_exponent)], exponent)
 }
 
-/// Whether the energy of such an image and reconstruction can be computed.
+/// Whether the energy of an image and a reconstruction with these scales can be computed.
 pub(crate) const fn are_comparable(x: Quantization, y: Quantization) -> bool {
     let ((_, a), (_, b)) = (x.scale_parts(), y.scale_parts());
     a - b <= MAX_SCALE_RATIO && b - a <= MAX_SCALE_RATIO
@@ -50,25 +50,26 @@ pub(crate) const fn are_comparable(x: Quantization, y: Quantization) -> bool {
 fn rounded(value: u128, exponent: i32) -> f32 {
     let zeros = value.leading_zeros().min(127);
     let leading = value << zeros;
-    // 32 bits, the last of which says whether anything lies below: the conversion rounds to 24 as the whole
-    // would be rounded.
+    // Keeps 32 bits, of which the last is set if any bit below is set: the conversion then rounds to 24 bits as the
+    // whole value would be rounded.
     let kept = (leading >> 96) as u32 | u32::from(leading << 32 != 0);
     let exponent = exponent + 96 - zeros as i32;
-    // A factor of two in two steps, each a normal power.
+    // The power of two is applied as two factors, each of them a normal number.
     let power = |e: i32| f32::from_bits(((e.clamp(-126, 127) + 127) as u32) << 23);
     let half = exponent / 2;
     kept as f32 * power(half) * power(exponent - half)
 }
 
 impl Energy {
-    /// The energy of an 8-bit image `x` and its reconstruction `y`, each with its scale.
+    /// Returns the energy of an 8-bit image `x` and its reconstruction `y`, each with its scale.
     ///
-    /// Squared L2 comes from [`Sums`], L1 from the sum of absolute errors; both are exact and rounded once before they
-    /// are divided. There is no structural similarity of 8-bit images.
+    /// Squared L2 is computed from [`Sums`], L1 from the sum of absolute errors; both are exact and rounded once before
+    /// they are divided. Structural similarity is not supported for 8-bit images.
     ///
     /// # Errors
-    /// [`EnergyError`] when nothing is there, the lengths differ, the scales are more than a factor of
-    /// 2¹⁶ apart, or the energy is [`Energy::Ssim`] (both [`EnergyError::NonFinite`]).
+    /// [`EnergyError::Empty`] if the image is empty; [`EnergyError::ReconstructionLength`] if the lengths differ;
+    /// [`EnergyError::NonFinite`] if the scales differ by more than a factor of 2¹⁶, the energy is [`Energy::Ssim`], or
+    /// the result is not finite.
     pub fn evaluate_i8(
         self,
         (image, x): (&[i8], Quantization),
@@ -97,7 +98,7 @@ fn mean_absolute_error(image: &[i8], reconstruction: &[i8], x: Quantization, y: 
     let (zx, zy) = (i64::from(x.zero_point()), i64::from(y.zero_point()));
     let mut sum = 0u128;
     for (&x, &y) in image.iter().zip(reconstruction) {
-        // 24 + 16 + 8 bits each.
+        // Each term has at most 24 + 16 + 8 bits.
         sum += u128::from((a * (i64::from(x) - zx)).abs_diff(b * (i64::from(y) - zy)));
     }
     rounded(sum, exponent) / image.len() as f32
@@ -124,7 +125,7 @@ mod tests {
         for value in [0x80_0000_8000_u64, 0x80_0000_8100, 0x80_0000_8101, 0x80_0000_8001] {
             assert_eq!(rounded(value.into(), 0), value as f32, "{value:x}");
         }
-        // Powers of two beyond those of one normal factor.
+        // Powers of two beyond the range of one normal factor.
         assert_eq!(rounded(1, -100), 2f32.powi(-100));
         assert_eq!(rounded(1, 100), 2f32.powi(100));
         assert_eq!(rounded(u128::MAX, -120), 256.0);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(Energy::SquaredL2.evaluate_i8((&[], one), (&[], one)), Err(EnergyError::Empty));
         assert_eq!(Energy::SquaredL2.evaluate_i8((&[1], one), (&[], one)), Err(EnergyError::ReconstructionLength));
         assert_eq!(Energy::Ssim.evaluate_i8((&[1], one), (&[1], one)), Err(EnergyError::NonFinite));
-        // Scales up to a factor of 2¹⁶ apart, whichever is the larger.
+        // Scales up to a factor of 2¹⁶ apart, with either one larger.
         let (near, far) = (q(65_536.0, 0), q(131_072.0, 0));
         assert_eq!(Energy::L1.evaluate_i8((&[1], one), (&[1], near)), Ok(65_535.0));
         assert_eq!(Energy::L1.evaluate_i8((&[1], near), (&[1], one)), Ok(65_535.0));

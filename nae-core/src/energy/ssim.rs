@@ -10,7 +10,7 @@ const SIGMA: f32 = 1.5;
 const C1: f32 = 0.01 * 0.01;
 const C2: f32 = 0.03 * 0.03;
 
-/// Normalised Gaussian weights of a window of `side` ≤ [`SIDE`]; the rest is zero.
+/// Normalized Gaussian weights of a window of `side` ≤ [`SIDE`]; the rest are zero.
 fn gaussian(side: usize) -> [f32; SIDE] {
     let mut weights = [0.0; SIDE];
     let middle = (side as f32 - 1.0) / 2.0;
@@ -26,7 +26,7 @@ fn gaussian(side: usize) -> [f32; SIDE] {
     weights
 }
 
-/// Values that are read for it: each window once for each of its two means, two variances and covariance.
+/// Number of values read: each window is read once for each of its two means, its two variances and its covariance.
 pub(super) const fn operations(shape: Shape) -> u64 {
     let (rows, columns) = (window_side(shape.height), window_side(shape.width));
     let places = ((shape.height - rows + 1) as u64).saturating_mul((shape.width - columns + 1) as u64);

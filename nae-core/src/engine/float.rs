@@ -7,7 +7,7 @@ use crate::layer::Activation;
 use crate::model::{Kind, Linear, Operation, Operators, Record, Span};
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
-    /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
+    /// Runs one layer. The arms of kinds that are not among `OPERATORS` are constant and are removed.
     pub(super) fn step_f32(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
         let target = Tensor::of(layer);
         match layer.operation {
@@ -78,17 +78,17 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
                     kernels::dequantize(quantization, input, output);
                 }
             }
-            // Not among the model's operators, so not in it.
+            // An operator outside the engine's set cannot occur in the model.
             _ => {}
         }
         Self::activate(layer.operation.activation(), target.values_mut(arena));
     }
 
-    /// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
+    /// Applies `activation` in place; activations that are not among `OPERATORS` are not compiled in.
     fn activate(activation: Activation, values: &mut [f32]) {
         const LEAKY: Activation = Activation::LeakyRelu { slope: 0.0 };
         const ELU: Activation = Activation::Elu { alpha: 0.0 };
-        // Each by its own name, so that only the functions of the model's activations are linked.
+        // Each is named, so that only the functions of the model's activations are linked.
         match activation {
             Activation::Relu if Self::has(Operators::activation(Activation::Relu)) => {
                 kernels::activate(Activation::Relu, values);

@@ -6,13 +6,13 @@ use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply,
 use crate::kernels::{self, Rows};
 use crate::model::{Int8Linear, Kind, Linear, Operation, Operators, Pair, Record};
 
-/// 128, the reciprocal of the scale that normalisation gives.
+/// 128, the reciprocal of the scale of a normalized output.
 const UNIT: Multiplier = Multiplier { value: 1 << 30, shift: 8 };
 
-/// Outputs whose channels are put together at a time.
+/// Number of outputs whose channels are assembled at a time.
 const OUTPUTS: usize = 32;
 
-/// A layer of 8-bit weights, and what it reads and writes.
+/// A layer with 8-bit weights, and the memory it reads and writes.
 struct Layer<'l, 'a> {
     linear: &'l Int8Linear,
     zero_point: i8,
@@ -23,10 +23,10 @@ struct Layer<'l, 'a> {
 }
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
-    /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
+    /// Runs one layer. The arms of kinds that are not among `OPERATORS` are constant and are removed.
     ///
     /// # Errors
-    /// [`EngineError::NonFiniteResult`] where a value that is NaN or infinite would become an integer.
+    /// [`EngineError::NonFiniteResult`] if a value to be converted to an integer is NaN or infinite.
     pub(super) fn step_i8(
         &self,
         layer: &Record,
@@ -137,14 +137,14 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
                 let layer = Requantize { input_zero_point: zero_point, multiplier, range };
                 int8::requantize(&layer, in_place(source, target, image, arena));
             }
-            // Not among the model's operators, so not in it.
+            // An operator outside the engine's set cannot occur in the model.
             _ => {}
         }
         Ok(())
     }
 
-    /// A dense layer; where all outputs share a multiplier, some outputs at a time, whose channels are
-    /// put together here: that saves two words an output in the file.
+    /// Runs a dense layer. If all outputs share a multiplier, the channels are assembled here for some outputs at a
+    /// time, which saves two words per output in the file.
     fn dense(&self, layer: Layer<'_, '_>) {
         let Layer { linear, zero_point, range, scratch, input, output } = layer;
         let weights = self.weights(linear);
@@ -153,7 +153,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             Some(multiplier) if shared => {
                 let Multiplier { value, shift } = self.multiplier(multiplier);
                 let biases = self.words(linear.bias.start, linear.bias.len);
-                // Words of a whole number of outputs, in every layout.
+                // Words of a whole number of outputs, in either layout.
                 let words = weights.words.chunks(weights.layout.words(OUTPUTS, input.len()).max(1));
                 for ((output, biases), words) in output.chunks_mut(OUTPUTS).zip(biases.chunks(OUTPUTS)).zip(words) {
                     let mut channels = [[0, value, shift]; OUTPUTS];
@@ -165,7 +165,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
                 }
             }
             _ if each => int8::dense(zero_point, weights, range, scratch, input, output),
-            // Not among the model's operators, so not in it.
+            // An operator outside the engine's set cannot occur in the model.
             _ => {}
         }
     }
@@ -175,7 +175,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         let plain = Self::has(Operators::layout(Layout::Plain));
         let paired = Self::has(Operators::layout(Layout::Paired));
         Weights {
-            // A constant where there is one layout only, so that the kernels for others vanish.
+            // This is a constant if the engine has one layout only, so that the kernels of the other are removed.
             layout: match (plain, paired) {
                 (true, false) => Layout::Plain,
                 (false, true) => Layout::Paired,

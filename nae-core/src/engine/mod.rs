@@ -1,5 +1,5 @@
-//! Runs a [`Model`] in the caller's arena: no allocation, no recursion, no panic. The arithmetic
-//! is in the kernels; what may be run was settled by the parser.
+//! Runs a [`Model`] in the caller's arena: no allocation, no recursion, no panic. The arithmetic is in the kernels; the
+//! parser has checked the model.
 
 mod float;
 mod int8;
@@ -12,8 +12,8 @@ use crate::verdict::{Score, Verdict};
 use core::fmt;
 use tensor::{Image, Tensor};
 
-/// An engine for one model. `OPERATORS` is the set of operators that are compiled in
-/// ([`Operators::bits`]); all of them unless chosen.
+/// An engine for one model. `OPERATORS` is the set of operators that are compiled in ([`Operators::bits`]); all
+/// operators by default.
 ///
 /// ```
 /// use nae_core::{Shape, engine::Engine, model::Model};
@@ -32,35 +32,35 @@ use tensor::{Image, Tensor};
 /// ```
 ///
 /// # Memory on Cortex-M4, M7, M33, M35P, M55 and M85
-/// 8-bit kernels read words from addresses that are not divisible by 4. Image, model and arena must therefore lie in memory
-/// of type Normal: in memory of type Device, which by default external memory from 0xA000_0000 to 0xDFFF_FFFF is, and any
-/// other by an MPU region (often used for DMA buffers), such a read faults. `UNALIGN_TRP` in the register `CCR` must be
-/// clear, as reset leaves it.
+/// 8-bit kernels read words from addresses that are not divisible by 4. Image, model and arena must therefore lie in
+/// memory of type Normal: such a read faults in memory of type Device. External memory from 0xA000_0000 to 0xDFFF_FFFF
+/// is of this type by default, and an MPU region can make any other memory so (often used for DMA buffers).
+/// `UNALIGN_TRP` in the register `CCR` must be clear, as it is after reset.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine<'m, const OPERATORS: u64 = { Operators::ALL.bits() }> {
     model: &'m Model<'m>,
-    /// Words of the file; what each holds is said by the layers.
+    /// The words of the model's parameters; the layers define what each contains.
     parameters: &'m [u32],
 }
 
-/// What one run gives. The slices lie in the arena.
+/// The result of one run. The slices lie in the arena.
 ///
 /// `T` is the type of the image's values: `f32`, or `i8` with the scale of
 /// [`Model::reconstruction_quantization`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Output<'a, T = f32> {
-    /// Energy, and the p-value when the model is calibrated.
+    /// The energy, and the p-value if the model is calibrated.
     pub score: Score,
-    /// The verdict by the model's threshold; `None` when it has none.
+    /// The verdict by the model's threshold; `None` if the model has none.
     pub verdict: Option<Verdict>,
     /// The reconstruction, of the image's shape, HWC.
     pub reconstruction: &'a [T],
-    /// The latent code, when the model has marked it.
+    /// The latent code, if the model has marked it.
     pub latent: Option<&'a [T]>,
 }
 
-/// Why an engine could not be made or run.
+/// The reason why an engine could not be made or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -102,20 +102,21 @@ impl fmt::Display for EngineError {
 impl core::error::Error for EngineError {}
 
 impl<'m> Engine<'m> {
-    /// An engine with all operators, for models that arrive at run time.
+    /// Returns an engine with all operators, for models that arrive at run time.
     ///
     /// # Errors
-    /// [`EngineError::Alignment`] or [`EngineError::Endianness`].
+    /// [`EngineError::Alignment`] or [`EngineError::Endianness`], if the model or the target does not allow running.
     pub fn new(model: &'m Model<'m>) -> Result<Self, EngineError> {
         Self::with_operators(model)
     }
 }
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
-    /// An engine with the operators of its type only.
+    /// Returns an engine with the operators of its type only.
     ///
     /// # Errors
-    /// [`EngineError::Alignment`], [`EngineError::Endianness`] or [`EngineError::Operators`].
+    /// [`EngineError::Alignment`], [`EngineError::Endianness`] or [`EngineError::Operators`], if the model, the target
+    /// or the set of operators does not allow running.
     pub fn with_operators(model: &'m Model<'m>) -> Result<Self, EngineError> {
         if cfg!(target_endian = "big") {
             return Err(EngineError::Endianness);
@@ -127,18 +128,18 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         Ok(Self { model, parameters })
     }
 
-    /// The model.
+    /// The model that the engine runs.
     pub const fn model(&self) -> &'m Model<'m> {
         self.model
     }
 
     /// Reconstructs and scores one image: HWC, in the range of the model's
-    /// [`Preprocessing`](crate::model::Preprocessing). `arena` needs [`Model::arena_len`] values
-    /// or more; what it holds before does not matter.
+    /// [`Preprocessing`](crate::model::Preprocessing). `arena` needs [`Model::arena_len`] values or more; its previous
+    /// contents do not matter.
     ///
     /// # Errors
-    /// [`EngineError`] for lengths that do not fit, a model that takes 8-bit images
-    /// ([`run_i8`](Self::run_i8)), an image that is not finite, and a result that is not.
+    /// [`EngineError`] if a length does not fit, the model takes 8-bit images ([`run_i8`](Self::run_i8)), or the image
+    /// or the result is not finite.
     pub fn run<'a>(&self, image: &[f32], arena: &'a mut [f32]) -> Result<Output<'a>, EngineError> {
         if self.model.image_quantization().is_some() {
             return Err(EngineError::ImageType);
@@ -154,14 +155,13 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         Ok(self.output(energy, reconstruction, arena))
     }
 
-    /// As [`run`](Self::run), for models whose image is 8-bit: HWC, with the scale of
-    /// [`Model::image_quantization`]. Bytes of a camera become such values by
-    /// [`Model::quantize_bytes`].
+    /// As [`run`](Self::run), for models whose image is 8-bit: HWC, with the scale of [`Model::image_quantization`].
+    /// [`Model::quantize_bytes`] converts the bytes of a camera to such values.
     ///
     /// The energy is exact up to its last rounding, and the same on every target.
     ///
     /// # Errors
-    /// [`EngineError`] for lengths that do not fit, a model that takes `f32`, and an overflow in a layer of `f32`.
+    /// [`EngineError`] if a length does not fit, the model takes `f32`, or a layer of `f32` overflows.
     ///
     /// ```
     /// use nae_core::{Shape, engine::Engine, layer::Element, model::Model, quantization::Quantization};
@@ -204,7 +204,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         Ok(self.output(energy, reconstruction, arena))
     }
 
-    /// Runs all layers; returns where the last one has written.
+    /// Runs all layers; returns the tensor that the last one has written.
     fn layers(&self, len: usize, image: Image<'_>, arena: &mut [f32]) -> Result<Tensor, EngineError> {
         if len != self.model.input_shape().len() {
             return Err(EngineError::ImageLength);
@@ -212,7 +212,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         let arena = arena.get_mut(..self.model.arena_len()).ok_or(EngineError::ArenaLength)?;
         let mut last = Tensor::new(self.model, 0);
         for index in 0..self.model.layer_count() {
-            // It decoded when the model was parsed.
+            // The record was decoded when the model was parsed, so this does not fail.
             let Some(layer) = self.model.layer(index, const { Operators::from_bits(OPERATORS).kinds() }) else {
                 break;
             };

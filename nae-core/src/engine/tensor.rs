@@ -1,4 +1,4 @@
-//! Where tensors lie, and views of them as slices: two that do not meet, or one in place.
+//! The places of tensors, and views of them as slices: two that do not overlap, or one in place.
 
 use crate::Shape;
 use crate::format::Kinds;
@@ -30,12 +30,12 @@ impl Value for i8 {
     }
 }
 
-/// Where a tensor lies: in the arena, or in the caller's image.
+/// A tensor's place in the arena, or in the caller's image.
 #[derive(Clone, Copy)]
 pub(super) struct Tensor {
     pub(super) shape: Shape,
     pub(super) element: Element,
-    /// In words; `None` for the image.
+    /// The start, in words; `None` for the image.
     offset: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Tensor {
         }
     }
 
-    /// What a layer writes.
+    /// The output of a layer.
     pub(super) const fn of(layer: &Record) -> Self {
         Self { shape: layer.output, element: layer.element, offset: Some(layer.offset) }
     }
@@ -58,18 +58,18 @@ impl Tensor {
         self.element.quantization().map_or(0, |q| q.zero_point())
     }
 
-    /// Whether both lie at the same place.
+    /// Whether both begin at the same place.
     fn is(self, other: Self) -> bool {
         self.offset == other.offset
     }
 
-    /// Number of values. The parser has seen that it is no more than memory can hold.
+    /// Number of values. The parser has checked that it is no more than memory can contain.
     pub(super) fn len(self) -> usize {
         self.shape.channels.wrapping_mul(self.shape.height).wrapping_mul(self.shape.width)
     }
 
-    /// How many bytes behind the start of `target` this tensor begins; where it begins before, or is the image, as many as
-    /// there can be.
+    /// The number of bytes from the start of `target` to the start of this tensor; `usize::MAX` if this tensor begins
+    /// before `target`, or is the image.
     pub(super) fn distance(self, target: Self) -> usize {
         let words = self.offset.and_then(|offset| offset.checked_sub(target.offset.unwrap_or(0)));
         words.map_or(usize::MAX, |words| 4 * words)
@@ -89,12 +89,12 @@ impl Tensor {
         view(words.unwrap_or_default(), self.len())
     }
 
-    /// As [`Tensor::values`], to write to.
+    /// As [`Tensor::values`], mutable.
     pub(super) fn values_mut<T: Value>(self, arena: &mut [f32]) -> &mut [T] {
         view_mut(self.split(arena).1, self.len())
     }
 
-    /// The arena before, in and after this tensor.
+    /// The parts of the arena before, in and after this tensor.
     fn split(self, arena: &mut [f32]) -> (&mut [f32], &mut [f32], &mut [f32]) {
         let start = self.offset.unwrap_or(0);
         let Some((before, rest)) = arena.split_at_mut_checked(start) else {
@@ -106,7 +106,7 @@ impl Tensor {
         }
     }
 
-    /// This tensor's values, given the arena before and after `target`, which it does not meet.
+    /// This tensor's values, given the arena before and after `target`, which it does not overlap.
     fn outside<'a, T: Value>(self, target: Self, image: Image<'a>, before: &'a [f32], after: &'a [f32]) -> &'a [T] {
         let end = target.end();
         match self.offset {
@@ -126,7 +126,7 @@ fn view_mut<T: Value>(words: &mut [f32], len: usize) -> &mut [T] {
     bytemuck::try_cast_slice_mut(words).unwrap_or_default().get_mut(..len).unwrap_or_default()
 }
 
-/// A layer's input and output where they do not meet.
+/// A layer's input and output, which do not overlap.
 pub(super) fn apart<'a, S: Value, T: Value>(
     source: Tensor,
     target: Tensor,
@@ -137,8 +137,9 @@ pub(super) fn apart<'a, S: Value, T: Value>(
     (source.outside(target, image, before, after), view_mut(output, target.len()))
 }
 
-/// The inputs, outputs and scratch memory of a layer that has any, or of a band of its rows: the values of `source` from
-/// `input` on, `len` values of `target` from `output` on, and the words of `scratch`. None of them meet.
+/// The inputs, outputs and scratch memory of a layer with scratch memory, or of a band of its rows: the values of
+/// `source` from `input` on, `len` values of `target` from `output` on, and the words of `scratch`. None of them
+/// overlap.
 pub(super) fn with_scratch<'a>(
     (source, input): (Tensor, usize),
     (target, output, len): (Tensor, usize, usize),
@@ -148,9 +149,9 @@ pub(super) fn with_scratch<'a>(
 ) -> (&'a [i8], &'a mut [i8], &'a mut [u32]) {
     let bytes: &mut [i8] = bytemuck::cast_slice_mut(arena);
     let output = (4 * target.offset.unwrap_or(0) + output, len);
-    // Without scratch memory, none behind the output.
+    // Without scratch memory, an empty range after the output.
     let scratch = if scratch.len > 0 { (4 * scratch.start, 4 * scratch.len) } else { (output.0 + len, 0) };
-    // The first and the second of output and scratch, and what lies before, between and after.
+    // Output and scratch in order of their addresses, and the memory before, between and after them.
     let scratch_first = scratch.0 < output.0;
     let (first, second) = if scratch_first { (scratch, output) } else { (output, scratch) };
     let Some((before, rest)) = bytes.split_at_mut_checked(first.0) else {
@@ -178,7 +179,7 @@ pub(super) fn with_scratch<'a>(
     (values, output, bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
 }
 
-/// A layer's output holding its input, copied there if it is elsewhere.
+/// A layer's output, which contains its input; the input is copied there if it lies elsewhere.
 pub(super) fn in_place<'a, T: Value>(
     source: Tensor,
     target: Tensor,
@@ -196,13 +197,13 @@ pub(super) fn in_place<'a, T: Value>(
 
 /// The operands of a layer that reads two tensors.
 pub(super) enum Operands<'a, T> {
-    /// The output holds the first operand; the second lies elsewhere.
+    /// The output contains the first operand; the second lies elsewhere.
     InPlace(&'a mut [T], &'a [T]),
     /// First operand, second operand, output.
     Apart(&'a [T], &'a [T], &'a mut [T]),
 }
 
-/// `source` and `other`, to be combined into `target`.
+/// The operands `source` and `other`, to be combined into `target`.
 pub(super) fn operands<'a, T: Value>(
     source: Tensor,
     other: Tensor,

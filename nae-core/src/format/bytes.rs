@@ -1,9 +1,9 @@
-//! Little-endian numbers at places in a byte array: read in a `const fn`, and written. What the numbers mean is in
-//! [`header`](super::header) and [`record`](super::record).
+//! Reads (in a `const fn`) and writes little-endian numbers at given positions of a byte array. The meaning of the
+//! numbers is defined in [`header`](super::header) and [`record`](super::record).
 
 use super::FieldRange;
 
-/// Little-endian u16; 0 beyond the end.
+/// Reads a little-endian u16; returns 0 beyond the end.
 pub(super) const fn u16_at(bytes: &[u8], at: usize) -> usize {
     match bytes.split_at_checked(at) {
         Some((_, rest)) => match rest.first_chunk() {
@@ -14,7 +14,7 @@ pub(super) const fn u16_at(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Little-endian u32; 0 beyond the end.
+/// Reads a little-endian u32; returns 0 beyond the end.
 pub(super) const fn u32_at(bytes: &[u8], at: usize) -> usize {
     match bytes.split_at_checked(at) {
         Some((_, rest)) => match rest.first_chunk() {
@@ -25,7 +25,7 @@ pub(super) const fn u32_at(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Little-endian f32; 0 beyond the end.
+/// Reads a little-endian f32; returns 0 beyond the end.
 pub(super) const fn f32_at(bytes: &[u8], at: usize) -> f32 {
     f32::from_bits(u32_at(bytes, at) as u32)
 }
@@ -42,7 +42,7 @@ pub(super) const fn all_zero(bytes: &[u8], from: usize, to: usize) -> bool {
     true
 }
 
-/// Writes bytes at a place; nothing where they would pass the end.
+/// Writes bytes at a position; writes nothing if they would pass the end.
 pub(super) fn put(bytes: &mut [u8], at: usize, values: &[u8]) {
     let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..values.len()));
     if let Some(place) = place {
@@ -50,13 +50,13 @@ pub(super) fn put(bytes: &mut [u8], at: usize, values: &[u8]) {
     }
 }
 
-/// Writes a number of 16 bits, or says that it has more.
+/// Writes a number of 16 bits; [`FieldRange`] if it needs more.
 pub(super) fn put_u16(bytes: &mut [u8], at: usize, value: usize) -> Result<(), FieldRange> {
     put(bytes, at, &u16::try_from(value).map_err(|_| FieldRange)?.to_le_bytes());
     Ok(())
 }
 
-/// Writes a number of 32 bits, or says that it has more.
+/// Writes a number of 32 bits; [`FieldRange`] if it needs more.
 pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: usize) -> Result<(), FieldRange> {
     put(bytes, at, &u32::try_from(value).map_err(|_| FieldRange)?.to_le_bytes());
     Ok(())

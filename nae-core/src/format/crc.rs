@@ -1,8 +1,8 @@
-//! CRC-32 as in zip and PNG, in a `const fn`: crates that offer it do so with tables of their own
-//! size or not in constants, and it is ten lines.
+//! CRC-32 as in zip and PNG, in a `const fn`. It takes ten lines; crates that offer it have tables of another size, or
+//! cannot compute it in constants.
 
-/// Tables of the slicing-by-4 method (Kounavis and Berry, 2005): four bytes a step, which also
-/// halves the time the compiler takes to check an embedded model.
+/// Tables of the slicing-by-4 method (Kounavis and Berry, 2005): four bytes per step, which also halves the time the
+/// compiler takes to check an embedded model.
 const TABLES: [[u32; 256]; 4] = {
     let mut tables = [[0; 256]; 4];
     let mut i = 0;

@@ -1,8 +1,8 @@
-//! Why a file is not a model, and why a number cannot be written into one.
+//! Errors of parsing a file as a model, and of writing a number into one.
 
 use core::fmt;
 
-/// Why a file is not a model.
+/// The reason why a file is not a valid model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -12,66 +12,66 @@ pub enum ModelError {
     Truncated,
     /// The file does not start with the magic bytes.
     Magic,
-    /// Another version of the format.
+    /// The file has another version of the format.
     Version,
-    /// The file's length is not what its header says or implies.
+    /// The file's length is not the one that its header contains or implies.
     Length,
     /// The checksum is wrong: the file was altered.
     Checksum,
-    /// A flag or type of values is unknown, or a reserved field not zero: a newer version may have made the file.
+    /// A flag or type of values is unknown, or a reserved field is not zero: a newer version may have made the file.
     Reserved,
-    /// No layers, or too many.
+    /// The model has no layers, or too many.
     LayerCount,
     /// The image's shape is empty or too large.
     InputShape,
     /// The arena is too large.
     ArenaLength,
-    /// Unknown energy, or SSIM of an 8-bit image or with another range than `[0, 1]`.
+    /// The energy is unknown, or it is SSIM and the image is 8-bit or has another range than `[0, 1]`.
     Energy,
-    /// Unknown resize filter, or a range that does not ascend.
+    /// The resize filter is unknown, or the range of values does not ascend.
     Preprocessing,
-    /// The temperature is not above zero, or log Ω not finite.
+    /// The temperature is not above zero, or log Ω is not finite.
     Temperature,
-    /// The calibration table is malformed, the rate or threshold out of range, or the threshold not the one that the table
-    /// gives for the rate.
+    /// The calibration table is malformed, the rate or threshold is out of range, or the threshold is not the one that
+    /// the table gives for the rate.
     Calibration,
-    /// The latent tensor is not there, or of another type than the image.
+    /// The latent tensor does not exist, or has another type than the image.
     Latent,
     /// The scale of the 8-bit image is out of range.
     Quantization,
-    /// The last layer's output has another shape or type than the image, or a scale too far from
-    /// its.
+    /// The last layer's output has another shape or type than the image, or its scale is too far from the image's
+    /// scale.
     Reconstruction,
-    /// A layer is wrong.
+    /// A layer is invalid.
     Layer {
-        /// Which, from 0.
+        /// The index of the layer, from 0.
         index: u16,
-        /// What is wrong with it.
+        /// The fault of the layer.
         fault: LayerFault,
     },
 }
 
-/// What is wrong with a layer.
+/// The fault of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum LayerFault {
-    /// Unknown kind, mode or layout of weights: a newer version may have made the file.
+    /// The kind, the mode or the layout of the weights is unknown: a newer version may have made the file.
     Kind,
-    /// Unknown activation, which a newer version may have written, or one where there can be none.
+    /// The activation is unknown, and a newer version may have written it; or the layer cannot have one.
     Activation,
     /// The slope or epsilon is not finite, not positive or not used.
     Parameter,
     /// A field that must be zero is not: a newer version may have given it a meaning.
     Reserved,
-    /// It reads a tensor that no earlier layer writes, or two of different shapes.
+    /// The layer reads a tensor that no earlier layer writes, or two tensors of different shapes.
     Tensor,
-    /// Kernel, stride or padding are impossible.
+    /// The kernel, stride or padding is impossible.
     Geometry,
-    /// The output's shape is not what input and geometry give.
+    /// The output's shape does not follow from the input and the geometry.
     Shape,
-    /// The weights or biases lie outside the file or are not as many as needed.
+    /// The weights or biases lie outside the file, or their number is wrong.
     Weights,
     /// The output lies outside the arena.
     Arena,
@@ -79,7 +79,7 @@ pub enum LayerFault {
     Overlap,
     /// A weight or bias is NaN or infinite.
     NonFiniteWeight,
-    /// The type of its values is unknown or does not follow from its input.
+    /// The type of the layer's values is unknown, or does not follow from its input.
     Element,
     /// A scale, multiplier, clamp or integer bias is out of range.
     Quantization,
@@ -108,7 +108,7 @@ impl LayerFault {
 }
 
 impl ModelError {
-    /// What is wrong, in words; for messages of failed builds.
+    /// Describes the fault in words, for messages of failed builds.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Truncated => "the file is shorter than its header",

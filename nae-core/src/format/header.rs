@@ -1,4 +1,4 @@
-//! The header of a file: what its 128 bytes mean, parsed and emitted side by side.
+//! The header of a file: the meaning of its 128 bytes, with parser and writer side by side.
 
 use super::bytes::{all_zero, f32_at, put, put_f32, put_u16, put_u32, u16_at, u32_at};
 use super::crc::crc32;
@@ -11,20 +11,20 @@ use crate::energy::Energy;
 use crate::layer::Element;
 use crate::quantization::Quantization;
 
-/// Bytes of a header.
+/// Length of a header in bytes.
 pub const HEADER_LEN: usize = 128;
 
 pub(super) const MAGIC: [u8; 8] = *b"\x89NAE\r\n\x1a\n";
 pub(super) const VERSION: usize = 2;
 
-/// Where each field starts. The table in the [format's documentation](super) says what they hold.
+/// The offset of each field. The table in the [format's documentation](super) describes their contents.
 mod field {
     pub(super) const MAGIC: usize = 0;
     pub(super) const VERSION: usize = 8;
     pub(super) const HEADER_LEN: usize = 10;
     pub(super) const FILE_LEN: usize = 12;
     pub(super) const CHECKSUM: usize = 16;
-    /// Where the part of the file starts that the checksum is of.
+    /// The start of the part of the file that the checksum covers.
     pub(super) const CHECKED: usize = 20;
     pub(super) const LAYERS: usize = 20;
     pub(super) const CALIBRATION_COUNT: usize = 24;
@@ -47,7 +47,7 @@ mod field {
     pub(super) const THRESHOLD: usize = 80;
     pub(super) const SCALE: usize = 84;
     pub(super) const ZERO_POINT: usize = 88;
-    /// Zeros from here on.
+    /// All bytes from here on are zero.
     pub(super) const UNUSED: usize = 89;
 }
 
@@ -66,15 +66,16 @@ pub struct Header {
     pub layers: usize,
     /// Number of calibration energies; 0 without calibration.
     pub calibration_count: usize,
-    /// Order statistics kept of them.
+    /// Number of order statistics kept of these energies.
     pub table_len: usize,
-    /// Which these are; of [`TABLE_LEN`](calibration::TABLE_LEN) energies or fewer, all: [`Spacing::Tail`].
+    /// The choice of these order statistics; [`Spacing::Tail`] for [`TABLE_LEN`](calibration::TABLE_LEN) energies or
+    /// fewer, which are all kept.
     pub spacing: Spacing,
     /// Length of the parameters, in words of four bytes.
     pub parameter_words: usize,
     /// Length of the arena, in words of four bytes.
     pub arena_words: usize,
-    /// Number of the latent tensor; 0 where there is none.
+    /// Number of the latent tensor; 0 if there is none.
     pub latent: usize,
     /// Type of the image's values.
     pub element: Element,
@@ -86,14 +87,14 @@ pub struct Header {
     pub energy: Energy,
     /// Temperature T.
     pub temperature: Temperature,
-    /// log Ω, when known.
+    /// log Ω, if it is known.
     pub log_normalizer: Option<f32>,
-    /// The threshold, and the rate it is for.
+    /// The threshold, and the false-positive rate it is for.
     pub threshold: Option<Threshold>,
 }
 
 impl Header {
-    /// Of a network with this contract, whose sizes are still zero.
+    /// Returns the header of a network with this contract; its sizes are still zero.
     pub fn of<C>(contract: &Contract<C>, element: Element) -> Self {
         Self {
             layers: 0,
@@ -113,7 +114,7 @@ impl Header {
         }
     }
 
-    /// Splits a file into header and body, and checks what frames it: magic bytes, version, length and checksum.
+    /// Splits a file into header and body, and checks magic bytes, version, length and checksum.
     pub(crate) const fn split(file: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), ModelError> {
         let Some((header, body)) = file.split_first_chunk() else {
             return Err(ModelError::Truncated);
@@ -137,7 +138,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// Reads a header; checks every field by itself.
+    /// Reads a header and checks every field by itself.
     ///
     /// # Errors
     /// [`ModelError`] names the first field that is wrong.
@@ -169,7 +170,7 @@ impl Header {
         if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD | flag::TAIL) != 0 {
             return Err(ModelError::Reserved);
         }
-        // Where all energies are kept there is nothing to say.
+        // If all energies are kept, there is no spacing to store.
         let is_part = count > calibration::TABLE_LEN;
         let spacing = match (is_part, flags & flag::TAIL != 0) {
             (true, false) => Spacing::Even,
@@ -202,11 +203,11 @@ impl Header {
         })
     }
 
-    /// The bytes of the header, to be completed by [`seal`]. Values are written as they are; parsing the whole file
+    /// Returns the bytes of the header, which [`seal`] completes. Values are written unchecked; parsing the whole file
     /// checks them.
     ///
     /// # Errors
-    /// [`FieldRange`] where a size does not fit its field.
+    /// [`FieldRange`] if a size does not fit its field.
     pub fn emit(&self) -> Result<[u8; HEADER_LEN], FieldRange> {
         let mut bytes = [0; HEADER_LEN];
         put(&mut bytes, field::MAGIC, &MAGIC);
@@ -251,10 +252,10 @@ impl Header {
     }
 }
 
-/// Writes length and checksum into the header of a file that is complete but for them.
+/// Writes the length and the checksum into the header of a file that is complete except for these.
 ///
 /// # Errors
-/// [`FieldRange`] where the file is longer than its header can say. One shorter than a header stays as it is.
+/// [`FieldRange`] if the file is longer than its header can represent. A file shorter than a header stays unchanged.
 pub fn seal(file: &mut [u8]) -> Result<(), FieldRange> {
     let len = file.len();
     put_u32(file, field::FILE_LEN, len)?;
@@ -335,7 +336,7 @@ mod tests {
         }
     }
 
-    /// What the parser says of a header with these bytes changed.
+    /// Returns the parser's result for a header with these bytes changed.
     fn changed(header: Header, at: usize, bytes: &[u8]) -> Result<Header, ModelError> {
         let mut all = header.emit().unwrap();
         put(&mut all, at, bytes);
@@ -398,7 +399,7 @@ mod tests {
         }
         let without = Header { calibration_count: 0, table_len: 0, ..header() };
         assert_eq!(Header::parse(&without.emit().unwrap()), Err(ModelError::Calibration));
-        // Without the flag there is nothing.
+        // Without the flag, both fields must be zero.
         let without = Header { threshold: None, ..header() };
         for at in [field::RATE, field::THRESHOLD] {
             assert_eq!(changed(without, at, &0.5_f32.to_le_bytes()), Err(ModelError::Calibration), "{at}");
@@ -417,7 +418,7 @@ mod tests {
         for flags in [8, 0x80, 0xFF] {
             assert_eq!(changed(header(), field::FLAGS, &[flags]), Err(ModelError::Reserved), "{flags}");
         }
-        // Of all energies there is no spacing.
+        // If all energies are kept, the flag of the spacing must be clear.
         let all = Header { calibration_count: 256, spacing: Spacing::Tail, ..header() };
         assert_eq!(changed(all, field::FLAGS, &[7]), Err(ModelError::Reserved));
     }

@@ -1,6 +1,6 @@
-//! The kinds of layers by their numbers in the file, and what each has.
+//! The kinds of layers: their numbers in the file, and the fields and properties of each.
 
-/// Kind of a layer in the file, numbered from 1 (convolution) to 16 (group normalisation) in this order.
+/// Kind of a layer in the file, numbered from 1 (convolution) to 16 (group normalization) in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -30,11 +30,11 @@ pub enum Kind {
     Add = 11,
     /// The product of two tensors, value by value.
     Multiply = 12,
-    /// From `f32` to `i8`.
+    /// Conversion from `f32` to `i8`.
     Quantize = 13,
-    /// From `i8` to `f32`.
+    /// Conversion from `i8` to `f32`.
     Dequantize = 14,
-    /// From `i8` to `i8` of another scale.
+    /// Conversion from `i8` to `i8` of another scale.
     Requantize = 15,
     /// Groups of channels brought to mean 0 and variance 1.
     GroupNormalize = 16,
@@ -46,10 +46,10 @@ pub(crate) struct Kinds(u32);
 
 impl Kinds {
     pub(crate) const ALL: Self = Self(u32::MAX);
-    /// For who asks only where an output lies, and of what type it is.
+    /// The empty set, for reading only where an output lies and its type.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Those whose numbers are the bits that are set.
+    /// Returns the set of kinds whose numbers are the bits that are set.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
@@ -60,7 +60,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// The kind with this number.
+    /// The kind with this number; `None` if there is none.
     pub const fn from_id(id: u8) -> Option<Self> {
         Some(match id {
             1 => Self::Conv2d,

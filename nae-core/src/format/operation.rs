@@ -1,4 +1,5 @@
-//! What a layer does, with the fields that its kind has and no others. Which bytes hold them is in [`record`](super::record).
+//! The operation of a layer, with the fields that its kind has and no others. The bytes that contain them are in
+//! [`record`](super::record).
 
 use super::Kind;
 use crate::Shape;
@@ -6,17 +7,17 @@ use crate::kernels::Windows;
 use crate::kernels::int8::Layout;
 use crate::layer::{Activation, Padding};
 
-/// A range of the parameters.
+/// A range of the parameters, or of the arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
-    /// Where it starts, in words of four bytes.
+    /// The start, in words of four bytes.
     pub start: usize,
-    /// Number of values, whatever their size.
+    /// Number of values, of any size.
     pub len: usize,
 }
 
-/// How a kernel moves over its input.
+/// The size of a kernel and its movement over the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Geometry {
@@ -29,7 +30,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Where the windows lie, from a tensor of shape `input` to one of shape `output`.
+    /// The windows over a tensor of shape `input` that give one of shape `output`.
     pub const fn windows(self, input: Shape, output: Shape) -> Windows {
         Windows { input, output, kernel: self.kernel, stride: self.stride, padding: self.padding }
     }
@@ -43,9 +44,9 @@ pub enum Linear {
     F32 {
         /// Weights.
         weights: Span,
-        /// Biases, one an output.
+        /// Biases, one per output.
         bias: Span,
-        /// Applied to the result.
+        /// The activation that is applied to the result.
         activation: Activation,
     },
     /// Weights in 8 bits.
@@ -53,7 +54,7 @@ pub enum Linear {
 }
 
 impl Linear {
-    /// Its weights: values of `f32`, or bytes.
+    /// The layer's weights: values of `f32`, or bytes.
     pub const fn weights(&self) -> Span {
         match self {
             Self::F32 { weights, .. } => *weights,
@@ -61,7 +62,7 @@ impl Linear {
         }
     }
 
-    /// Its biases, or channels.
+    /// The layer's biases, or channels.
     pub const fn bias(&self) -> Span {
         match self {
             Self::F32 { bias, .. } => *bias,
@@ -74,17 +75,19 @@ impl Linear {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Int8Linear {
-    /// How the weights are laid out.
+    /// The order in which the weights are stored.
     pub layout: Layout,
     /// Weights, in bytes.
     pub weights: Span,
-    /// One [channel](crate::kernels::int8::Channel) an output, or one bias an output where they share a multiplier.
+    /// One [channel](crate::kernels::int8::Channel) per output, or one bias per output if the outputs share a
+    /// multiplier.
     pub bias: Span,
-    /// Where the [multiplier](crate::kernels::int8::Multiplier) starts that all outputs of a dense layer share, in words.
+    /// The start of the [multiplier](crate::kernels::int8::Multiplier) that all outputs of a dense layer share, in
+    /// words; `None` if each output has its own.
     pub shared_multiplier: Option<usize>,
     /// Least and greatest value of the output.
     pub clamp: [i8; 2],
-    /// Where in the arena the kernel's scratch memory starts, in words.
+    /// The start of the kernel's scratch memory in the arena, in words.
     pub scratch: usize,
 }
 
@@ -92,23 +95,23 @@ pub struct Int8Linear {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pair {
-    /// The second tensor; the first is the [record's](super::Record::input).
+    /// The second tensor; the first is the [record's input](super::Record::input).
     pub other: usize,
-    /// How 8-bit values are combined.
+    /// The numbers for combining 8-bit values; `None` for `f32`.
     pub int8: Option<Int8Pair>,
 }
 
-/// How two 8-bit tensors are combined.
+/// The numbers for combining two 8-bit tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Int8Pair {
-    /// Where the [multipliers](crate::kernels::int8::Multiplier) start, in words: three of a sum, one of a product.
+    /// The start of the [multipliers](crate::kernels::int8::Multiplier), in words: three for a sum, one for a product.
     pub multipliers: usize,
     /// Least and greatest value of the output.
     pub clamp: [i8; 2],
 }
 
-/// What a layer does, with the fields that its kind has.
+/// The operation of a layer, with the fields of its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -168,19 +171,19 @@ pub enum Operation {
     Add(Pair),
     /// The product of two tensors, value by value.
     Multiply(Pair),
-    /// From `f32` to `i8`.
+    /// Conversion from `f32` to `i8`.
     Quantize,
-    /// From `i8` to `f32`.
+    /// Conversion from `i8` to `f32`.
     Dequantize,
-    /// From `i8` to `i8` of another scale.
+    /// Conversion from `i8` to `i8` of another scale.
     Requantize {
-        /// Where the [multiplier](crate::kernels::int8::Multiplier) starts, in words.
+        /// The start of the [multiplier](crate::kernels::int8::Multiplier), in words.
         multiplier: usize,
     },
 }
 
 impl Operation {
-    /// The kind, which the file names by a number.
+    /// The kind, which is a number in the file.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Conv2d(..) => Kind::Conv2d,
@@ -202,7 +205,7 @@ impl Operation {
         }
     }
 
-    /// Weights and biases, where it multiplies with weights.
+    /// Weights and biases, if the layer multiplies its input with weights.
     pub const fn linear(&self) -> Option<&Linear> {
         match self {
             Self::Conv2d(_, linear) | Self::ConvTranspose2d { linear, .. } | Self::Dense(linear) => Some(linear),
@@ -210,7 +213,7 @@ impl Operation {
         }
     }
 
-    /// The second tensor it reads.
+    /// The second tensor that the layer reads, if there is one.
     pub const fn other(&self) -> Option<usize> {
         match self {
             Self::Add(pair) | Self::Multiply(pair) => Some(pair.other),
@@ -218,7 +221,7 @@ impl Operation {
         }
     }
 
-    /// Applied to the result of a layer of `f32`.
+    /// The activation that is applied to the result of a layer of `f32`.
     pub const fn activation(&self) -> Activation {
         match self {
             Self::Activation(activation) => *activation,

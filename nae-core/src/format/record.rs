@@ -1,5 +1,5 @@
-//! One layer as the file has it: what its 80 bytes mean, parsed and emitted side by side. How layers fit together is
-//! for [`crate::model`].
+//! One layer in the file: the meaning of its 80 bytes, with parser and writer side by side. [`crate::model`] checks
+//! that layers fit together.
 
 use super::bytes::{all_zero, f32_at, put_f32, put_u16, put_u32, u16_at, u32_at};
 use super::operation::{Geometry, Int8Linear, Int8Pair, Linear, Operation, Pair, Span};
@@ -10,10 +10,10 @@ use crate::kernels::int8::{self, Layout};
 use crate::layer::{Activation, Element, Padding};
 use crate::quantization::Quantization;
 
-/// Bytes of a record.
+/// Length of a record in bytes.
 pub const RECORD_LEN: usize = 80;
 
-/// Where each field starts. The table in the [format's documentation](super) says what they hold.
+/// The offset of each field. The table in the [format's documentation](super) describes their contents.
 mod field {
     pub(super) const KIND: usize = 0;
     pub(super) const ACTIVATION: usize = 1;
@@ -48,26 +48,26 @@ const SHARED_MULTIPLIER: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
-    /// Tensor it reads.
+    /// The tensor that the layer reads.
     pub input: usize,
     /// Shape of the output.
     pub output: Shape,
     /// Type of the output's values.
     pub element: Element,
-    /// Where in the arena the output starts, in words of four bytes.
+    /// The start of the output in the arena, in words of four bytes.
     pub offset: usize,
-    /// What it does.
+    /// The layer's operation.
     pub operation: Operation,
 }
 
 type Bytes = [u8; RECORD_LEN];
 
 impl Record {
-    /// Reads a record; checks ids, numbers and that unused fields are zero. How records fit together, and their
-    /// parameters, is for [`Model::parse`](crate::model::Model::parse).
+    /// Reads a record and checks identifiers and numbers, and that unused fields are zero.
+    /// [`Model::parse`](crate::model::Model::parse) checks the parameters, and that records fit together.
     ///
     /// # Errors
-    /// [`LayerFault`] names the first field that is wrong.
+    /// [`LayerFault`] that names the first invalid field.
     pub const fn parse(bytes: &Bytes) -> Result<Self, LayerFault> {
         let Some(kind) = Kind::from_id(bytes[field::KIND]) else {
             return Err(LayerFault::Kind);
@@ -83,7 +83,7 @@ impl Record {
         if !is_f32 && Quantization::new(f32_at(bytes, field::SCALE), bytes[field::ZERO_POINT] as i8).is_err() {
             return Err(LayerFault::Quantization);
         }
-        // 8-bit activations are tables, and 8-bit normalisation has no epsilon.
+        // 8-bit activations are tables, and 8-bit normalization has no epsilon.
         let activates = is_f32 && (kind.has_weights() || matches!(kind, Kind::Activation));
         if bytes[field::ACTIVATION] > 5 || bytes[field::ACTIVATION] != 0 && !activates {
             return Err(LayerFault::Activation);
@@ -110,16 +110,16 @@ impl Record {
             return Err(LayerFault::Reserved);
         }
         let [min, max] = clamp(bytes);
-        // Both are 0 where there are none.
+        // Both are 0 if the kind has none.
         if min > max {
             return Err(LayerFault::Quantization);
         }
         Ok(Self::read(bytes, Kinds::ALL))
     }
 
-    /// Reads a record that [`parse`](Self::parse) has accepted before, of a kind that is among `kinds`. Of any other it
-    /// makes a record all the same: so that running a checked model links no checks, and where `kinds` is constant, no
-    /// code for others.
+    /// Reads a record that [`parse`](Self::parse) has accepted before, of a kind among `kinds`. For any other kind it
+    /// still returns a record, with a meaningless operation. So running a checked model links no checks, and if `kinds`
+    /// is constant, no code for other kinds.
     #[inline(always)]
     pub(crate) const fn read(bytes: &Bytes, kinds: Kinds) -> Self {
         Self {
@@ -139,10 +139,10 @@ impl Record {
         }
     }
 
-    /// The bytes of the record. Values are written as they are; parsing the whole file checks them.
+    /// Returns the bytes of the record. Values are written unchecked; parsing the whole file checks them.
     ///
     /// # Errors
-    /// [`FieldRange`] where a number does not fit its field.
+    /// [`FieldRange`] if a number does not fit its field.
     pub fn emit(&self) -> Result<Bytes, FieldRange> {
         let mut bytes = [0; RECORD_LEN];
         bytes[field::KIND] = self.operation.kind() as u8;
@@ -195,7 +195,7 @@ impl Record {
         Ok(bytes)
     }
 
-    /// The same layer at this place in the arena, with its scratch memory at that, in words.
+    /// Returns the same layer with its output at word `offset` of the arena and its scratch memory at word `scratch`.
     #[must_use]
     pub const fn placed(mut self, offset: usize, scratch: usize) -> Self {
         self.offset = offset;
@@ -208,8 +208,8 @@ impl Record {
         self
     }
 
-    /// The words of the arena that the kernel may write to beside the output; `input` is the shape of the tensor it
-    /// reads.
+    /// The words of the arena that the kernel may write to besides the output; `input` is the shape of the tensor that
+    /// the layer reads.
     pub const fn scratch(&self, input: Shape) -> Span {
         match &self.operation {
             Operation::Conv2d(geometry, Linear::I8(linear)) => {
@@ -227,9 +227,10 @@ impl Record {
         }
     }
 
-    /// How many words behind the output's start the input, of this shape, has to begin where the output lies over rows of
-    /// it that have been read, and `rows` rows or more are written before the next are read. `None` where output and input
-    /// lie apart: for all but 8-bit convolutions, and transposed ones of stride 1 down.
+    /// The number of words by which the input, of this shape, must begin after the start of the output, if the output
+    /// lies over rows of the input that have been read, and `rows` rows or more are written before the next rows are
+    /// read. `None` if output and input must lie apart, which holds for all layers except 8-bit convolutions and 8-bit
+    /// transposed convolutions of stride 1 down.
     pub const fn lead(&self, input: Shape, rows: usize) -> Option<usize> {
         let all = match &self.operation {
             Operation::Conv2d(geometry, Linear::I8(_)) => Rows::of(geometry.windows(input, self.output)),
@@ -249,7 +250,7 @@ const fn is_f32(bytes: &Bytes) -> bool {
     bytes[field::ELEMENT] == 0
 }
 
-/// Whether a record of this kind and type leaves every field it does not use zero.
+/// Whether all fields that this kind and type do not use are zero in a record.
 const fn unused_fields_are_zero(bytes: &Bytes, kind: Kind, is_f32: bool) -> bool {
     let is_table = !is_f32 && matches!(kind, Kind::Activation);
     let clamps = kind.has_weights() || kind.has_other();
@@ -267,7 +268,7 @@ const fn unused_fields_are_zero(bytes: &Bytes, kind: Kind, is_f32: bool) -> bool
         && (multiplies || all_zero(bytes, field::MULTIPLIERS, field::SCRATCH))
 }
 
-/// What the layer does; of a kind that is not among `kinds`, nothing that matters.
+/// Reads the layer's operation; for a kind that is not among `kinds`, the result is meaningless.
 #[inline(always)]
 const fn operation(bytes: &Bytes, kinds: Kinds) -> Operation {
     match Kind::from_id(bytes[field::KIND]) {
@@ -445,7 +446,7 @@ mod tests {
         Linear::I8(Int8Linear { layout, weights: WEIGHTS, bias: BIAS, shared_multiplier, clamp, scratch: 70_005 })
     }
 
-    /// One of every kind and type, with a value of its own in every field.
+    /// One operation of every kind and type, with a different value in every field.
     fn operations() -> [(Operation, bool); 24] {
         let (geometry, output_padding) = (GEOMETRY, [10, 11]);
         let pair = |int8| Pair { other: 12, int8 };
@@ -505,7 +506,7 @@ mod tests {
     fn scratch_memory_is_that_of_the_kernel() {
         let input = Shape::new(5, 6, 7);
         let scratch = |operation, is_f32| record(operation, is_f32).scratch(input);
-        // Two words for each four of 210 inputs.
+        // Two words for each four of the 210 inputs.
         assert_eq!(scratch(Operation::Dense(int8(None)), false), Span { start: 70_005, len: 106 });
         let (geometry, output_padding) = (Geometry { stride: [1, 1], ..GEOMETRY }, [0, 0]);
         let windows = geometry.windows(input, Shape::new(14, 15, 16));
@@ -522,8 +523,8 @@ mod tests {
         assert_eq!(scratch(Operation::Dense(float(Activation::Relu)), true).len, 0);
     }
 
-    /// Pixels of 6 values are made of pixels of 4, eight a row. The last of three rows ends 144 values from the output's start,
-    /// and is made of the input's last, 64 from the input's.
+    /// Pixels of 6 values are computed from pixels of 4, eight in a row. The last of three rows ends 144 values after
+    /// the output's start, and is computed from the input's last row, which starts 64 values after the input's start.
     #[test]
     fn an_output_may_lie_over_rows_that_have_been_read() {
         let lead = |operation, is_f32, rows| {
@@ -537,7 +538,7 @@ mod tests {
         };
         for operation in [Operation::Conv2d(geometry(1), int8(None)), transposed(1)] {
             assert_eq!(lead(operation, false, 1), Some(20), "{operation:?}");
-            // All rows before the next are read: the input begins where the output ends.
+            // If all rows are written before the next are read, the input begins at the end of the output.
             assert_eq!(lead(operation, false, 3), Some(36), "{operation:?}");
         }
         assert_eq!(lead(transposed(2), false, 1), None);
@@ -553,7 +554,7 @@ mod tests {
             for at in 0..RECORD_LEN {
                 let mut changed = bytes;
                 changed[at] ^= 1;
-                // Either the field means something, or it has to be zero.
+                // Each field either has a meaning or must be zero.
                 assert_ne!(Record::parse(&changed), Ok(record), "{operation:?}, byte {at}");
             }
         }
@@ -566,7 +567,7 @@ mod tests {
             let modes = match operation {
                 Operation::AveragePool2d { .. } | Operation::ResizeBilinear { .. } => 2,
                 Operation::Dense(_) if !is_f32 => 2,
-                // As many groups as a byte can say.
+                // As many groups as fit a byte.
                 Operation::GroupNormalize { .. } => 256,
                 _ => 1,
             };

@@ -1,16 +1,16 @@
-//! What a layer asks for: how many parameters it has, and how many operations one run of it takes. Where its tensors lie is
-//! in [`record`](super::record).
+//! The cost of a layer: its number of parameters, and the number of operations of one run. The places of its tensors
+//! are in [`record`](super::record).
 
 use super::operation::{Geometry, Operation};
 use super::record::Record;
 use crate::Shape;
 use crate::layer::Activation;
 
-/// Operations that an exponential counts as.
+/// Number of operations that an exponential counts as.
 const EXPONENTIAL: u64 = 16;
 
 impl Record {
-    /// Number of weights and biases, or of scales and shifts; `input` is the shape of the tensor it reads.
+    /// Number of weights and biases, or of scales and shifts; `input` is the shape of the tensor that the layer reads.
     pub const fn parameter_count(&self, input: Shape) -> u64 {
         let outputs = self.output.channels;
         match &self.operation {
@@ -24,9 +24,9 @@ impl Record {
         }
     }
 
-    /// Multiply-accumulates, those with padding included, or values that a pooling layer reads; `input` is the shape of
-    /// the tensor it reads. 0 for all other layers, whatever they take: what limits a model's time is
-    /// [`operations`](Self::operations).
+    /// Number of multiply-accumulates, including those with padding, or of values that a pooling layer reads; `input`
+    /// is the shape of the tensor that the layer reads. It is 0 for all other layers, so it does not bound the time of
+    /// a model; [`operations`](Self::operations) does.
     pub const fn multiply_accumulates(&self, input: Shape) -> u64 {
         match &self.operation {
             Operation::Conv2d(Geometry { kernel: [height, width], .. }, _) => {
@@ -45,10 +45,10 @@ impl Record {
         }
     }
 
-    /// What one run of the layer takes, in units of about a multiply-accumulate; `input` is the shape of the tensor it
-    /// reads. The [multiply-accumulates](Self::multiply_accumulates), and for each value that is written 1 more: 4 where
-    /// it is interpolated between four, or normalised, for which its tensor is read several times, and 16 where the
-    /// activation has an exponential (sigmoid, tanh, ELU). So no layer is free.
+    /// The cost of one run of the layer, in units of about one multiply-accumulate; `input` is the shape of the tensor
+    /// that the layer reads. It is the number of [multiply-accumulates](Self::multiply_accumulates), plus for each
+    /// value written: 1; 4 if the value is interpolated between four, or normalized, for which the tensor is read
+    /// several times; 16 if the activation has an exponential (sigmoid, tanh, ELU). So every layer has a cost.
     pub const fn operations(&self, input: Shape) -> u64 {
         let of_value = match (&self.operation, self.operation.activation()) {
             (_, Activation::Sigmoid | Activation::Tanh | Activation::Elu { .. }) => EXPONENTIAL,

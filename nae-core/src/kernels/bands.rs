@@ -1,15 +1,16 @@
-//! A convolution in bands of rows, so that its output may lie over rows of its input that it has read: the output begins
-//! before the input, and a band has as many rows as end before the first row of the input that is still read. Each band is
-//! a convolution by itself, which the kernels run as any other. Blacker, Bridgeman and Gibson ("Reducing the memory of
-//! neural networks on microcontrollers with diagonal memory optimisation", 2021) have outputs over inputs value by value.
+//! A convolution in bands of rows, so that its output may lie over rows of its input that it has already read. The
+//! output begins before the input, and a band has as many rows as end before the first row of the input that is still
+//! read. Each band is a convolution by itself, which the kernels run as any other. Blacker, Bridgeman and Gibson
+//! ("Reducing the memory of neural networks on microcontrollers with diagonal memory optimisation", 2021) place outputs
+//! over inputs value by value.
 
 use super::Windows;
 
-/// The rows of a convolution's output, and how far down its input they read.
+/// The rows of a convolution's output, and the rows of its input that they read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     windows: Windows,
-    /// Whether `windows` are a transposed convolution's.
+    /// Whether `windows` belong to a transposed convolution.
     is_transposed: bool,
     /// Rows of the first window that lie above the input, and rows from one window to the next.
     before: usize,
@@ -17,26 +18,27 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Of a convolution.
+    /// Returns the rows of a convolution.
     pub(crate) const fn of(windows: Windows) -> Self {
         Self { windows, is_transposed: false, before: windows.padding.top, stride: windows.stride[0] }
     }
 
-    /// Of a transposed convolution. With stride 1 it is a convolution over the turned kernel.
+    /// Returns the rows of a transposed convolution. With stride 1 it is a convolution over the turned kernel.
     pub(crate) const fn of_transposed(windows: Windows) -> Self {
         let before = windows.kernel[0].saturating_sub(1).saturating_sub(windows.padding.top);
         Self { windows, is_transposed: true, before, stride: 1 }
     }
 
-    /// How many values behind the output's start the input has to begin, so that every band can have `rows` rows: none is
-    /// written over what it or a later one reads. `None` for transposed convolutions whose stride down is not 1.
+    /// The number of values by which the input must begin after the output's start, so that every band can have `rows`
+    /// rows: no band is then written over rows that it or a later one reads. `None` for transposed convolutions whose
+    /// stride down is not 1.
     pub(crate) const fn lead(&self, rows: usize) -> Option<usize> {
         if self.is_transposed && self.windows.stride[0] != 1 {
             return None;
         }
-        // Up to the last window that reads the first row, output grows and nothing is left behind; from the next one on
-        // both grow by the same with each row, and at the end there are no more rows to write. So the most is at one of
-        // these.
+        // Up to the last window that reads the first row, the output grows while no input becomes free; from the next
+        // window on, both grow by the same amount with each row, and at the end there are no more rows to write. So the
+        // maximum is at one of these rows.
         let height = self.windows.output.height;
         let last = height.saturating_sub(rows);
         let starts = match self.before.checked_div(self.stride) {
@@ -55,7 +57,8 @@ impl Rows {
         Some(lead)
     }
 
-    /// In bands, where the input begins `distance` values behind the output's start; `usize::MAX` where it lies elsewhere.
+    /// Returns the bands, if the input begins `distance` values after the output's start; `usize::MAX` if it lies
+    /// elsewhere.
     pub(crate) const fn bands(self, distance: usize) -> Bands {
         Bands { rows: self, distance, next: 0 }
     }
@@ -77,11 +80,11 @@ impl Rows {
 /// Some rows of the output as a convolution of their own.
 #[derive(Debug)]
 pub(crate) struct Band {
-    /// From the first row that is read to all that follow, and to the band's rows.
+    /// The windows from the first row that is read and all that follow, to the band's rows.
     pub(crate) windows: Windows,
-    /// Values of the input before these.
+    /// Number of values of the input before these rows.
     pub(crate) input: usize,
-    /// Values of the output before these.
+    /// Number of values of the output before these rows.
     pub(crate) output: usize,
 }
 
@@ -103,9 +106,9 @@ impl Iterator for Bands {
         }
         let first = rows.first_read(row);
         let unread = first * rows.input_row();
-        // No row is empty; the compiler cannot know.
+        // No row is empty, but the compiler cannot derive this.
         let end = distance.saturating_add(unread) / rows.output_row().max(1);
-        // Where the distance is the lead or more, there is a row.
+        // If the distance is the lead or more, there is at least one row.
         let end = end.max(row + 1).min(output.height);
         self.next = end;
         let before = (rows.before + first).saturating_sub(row * rows.stride);
@@ -127,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// Any convolution, or transposed one of stride 1 down.
+    /// Any convolution, or transposed convolution of stride 1 down.
     fn rows() -> impl Strategy<Value = Rows> {
         let sizes = (1usize..12, 1usize..4, 1usize..4, 1usize..4);
         (sizes, (1usize..6, 1usize..5, 0usize..5, 0usize..5), any::<bool>()).prop_map(
@@ -151,7 +154,7 @@ mod tests {
         )
     }
 
-    /// The rows of the input that a row of the output reads, by the definition.
+    /// The rows of the input that a row of the output reads, by definition.
     fn read(windows: &Windows, is_transposed: bool, row: usize) -> Vec<usize> {
         let Windows { input, kernel, stride, padding, .. } = *windows;
         let meets = |i: &usize| {
@@ -186,7 +189,7 @@ mod tests {
 
         #[test]
         fn the_lead_is_the_least_distance(rows in rows(), least in 1usize..4, more in 0usize..9) {
-            // A band's end, and where what is still read begins.
+            // Whether a band's end is not after the start of the input that is still read.
             let apart = |distance: usize, band: &Band| {
                 band.output + band.windows.output.len() <= distance + band.input
             };
@@ -198,7 +201,7 @@ mod tests {
                 band.windows.output.height >= least || band.output + band.windows.output.len() == rows.windows.output.len()
             };
             prop_assert!(bands.iter().all(enough));
-            // With less some row that a band could begin with lacks room for so many.
+            // With a smaller distance, some row that a band could begin with has no room for so many rows.
             let room = |row: usize| {
                 let end = (row + least).min(all) * rows.output_row();
                 end < lead + rows.first_read(row) * rows.input_row()

@@ -23,7 +23,7 @@ pub(crate) fn conv2d(windows: &Windows, parameters: Parameters<'_>, input: &[f32
     }
 }
 
-/// `y = Wx + b`.
+/// Computes `y = Wx + b`.
 pub(crate) fn dense(parameters: Parameters<'_>, input: &[f32], output: &mut [f32]) {
     let (blocks, rest) = parameters.bias.as_chunks::<BLOCK>();
     let (block_weights, rest_weights) =
@@ -53,8 +53,8 @@ struct Block<'a, const B: usize> {
 }
 
 impl<const B: usize> Block<'_, B> {
-    /// All rows of the output: `interior` where windows lie inside the input across, place by
-    /// place elsewhere and for what `interior` leaves.
+    /// Computes all rows of the output: by `interior` for windows that lie inside the input across, and place by place
+    /// for all others and for the places that `interior` leaves.
     fn rows(
         &self,
         input: &[f32],
@@ -62,7 +62,7 @@ impl<const B: usize> Block<'_, B> {
         interior: impl Fn(&Self, Reach, usize, usize, &[f32], &mut [f32]) -> usize,
     ) {
         let Windows { input: shape, output: out, kernel, stride, padding } = *self.windows;
-        // Places whose windows need no clipping across. No stride is zero; the compiler cannot know.
+        // Places whose windows need no clipping across. No stride is zero, but the compiler cannot derive this.
         let step = stride[1].max(1);
         let first = padding.left.div_ceil(step);
         let last = (shape.width + padding.left + 1).saturating_sub(kernel[1]).div_ceil(step);
@@ -98,7 +98,7 @@ impl<const B: usize> Block<'_, B> {
         self.store(&sums, x, output);
     }
 
-    /// Places `x`, `x + 1`, … below `last`, two at a time; returns the next place.
+    /// Computes places `x`, `x + 1`, … below `last`, two at a time; returns the next place.
     fn two_places(&self, down: Reach, mut x: usize, last: usize, input: &[f32], output: &mut [f32]) -> usize {
         let w = self.windows;
         let channels = w.input.channels;

@@ -1,10 +1,10 @@
-//! Between `f32` and `i8`.
+//! Conversion between `f32` and `i8`.
 
 use crate::quantization::Quantization;
 
-/// Every value as the nearest `i8`.
+/// Converts every value to the nearest `i8`.
 ///
-/// False where a value is NaN or infinite, which no integer stands for.
+/// Returns false if a value is NaN or infinite, which no integer can represent.
 pub(crate) fn quantize(quantization: Quantization, input: &[f32], output: &mut [i8]) -> bool {
     let mut finite = true;
     for (value, x) in output.iter_mut().zip(input) {
@@ -14,7 +14,7 @@ pub(crate) fn quantize(quantization: Quantization, input: &[f32], output: &mut [
     finite
 }
 
-/// Every value as the real number it stands for.
+/// Converts every value to the real number it represents.
 pub(crate) fn dequantize(quantization: Quantization, input: &[i8], output: &mut [f32]) {
     for (value, x) in output.iter_mut().zip(input) {
         *value = quantization.dequantize(*x);

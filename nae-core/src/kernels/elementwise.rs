@@ -2,7 +2,7 @@
 
 use crate::layer::Activation;
 
-/// An activation in place. Inlined, so that a known one brings no other with it.
+/// Applies an activation in place. Inlined, so that a constant activation links no other.
 #[inline(always)]
 pub(crate) fn activate(activation: Activation, values: &mut [f32]) {
     for value in values {
@@ -38,9 +38,9 @@ pub(crate) fn multiply_in_place(a: &mut [f32], b: &[f32]) {
     }
 }
 
-/// Divides by the Euclidean norm, or by `epsilon` where that is greater.
+/// Divides by the Euclidean norm, or by `epsilon` if that is greater.
 ///
-/// Values are scaled by the greatest first, so that no square overflows or vanishes.
+/// Values are first scaled by the greatest, so that no square overflows or underflows.
 pub(crate) fn l2_normalize(epsilon: f32, values: &mut [f32]) {
     let greatest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
     let scale = if greatest > 0.0 { greatest } else { 1.0 };
@@ -51,7 +51,7 @@ pub(crate) fn l2_normalize(epsilon: f32, values: &mut [f32]) {
     }
     let root = libm::sqrtf(sum);
     let norm = scale * root;
-    // A norm beyond `f32` of values that are not: divided in two steps.
+    // The norm can exceed `f32` although the values do not: then the division takes two steps.
     if norm == f32::INFINITY {
         for value in values {
             *value = *value / scale / root;

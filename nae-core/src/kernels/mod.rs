@@ -1,8 +1,8 @@
-//! The arithmetic of the layers. Here: portable f32 kernels, one layer kind a file. Those for
-//! quantised layers are in [`int8`].
+//! The arithmetic of the layers. This module contains portable f32 kernels, one file per kind of layer. The kernels for
+//! quantized layers are in [`int8`].
 //!
-//! Activations are HWC; weights lie as the [`.nae` format](crate::format) describes. No kernel
-//! allocates, and none can panic: what is out of range, which the parser has excluded, is skipped.
+//! Activations are HWC; weights are stored as the [`.nae` format](crate::format) describes. No kernel allocates, and
+//! none can panic: values out of range, which the parser has excluded, are skipped.
 //!
 //! A sum starts with the bias and takes its terms in the order kernel row, kernel column, input
 //! channel, each product rounded before it is added (no fused multiply-add), on every target. So
@@ -32,7 +32,7 @@ use crate::layer::Padding;
 
 /// Greatest height or width of any tensor: resize coordinates then fit 32 bits.
 pub(crate) const MAX_SIDE: usize = 32_767;
-/// Outputs in a block of weights.
+/// Number of outputs in a block of weights.
 pub(crate) const BLOCK: usize = 8;
 
 /// Weights and biases of one layer.
@@ -42,7 +42,7 @@ pub(crate) struct Parameters<'a> {
     pub(crate) bias: &'a [f32],
 }
 
-/// Where the windows of a layer lie. Sides are at most [`MAX_SIDE`](crate::format::MAX_SIDE).
+/// The places of a layer's windows. Sides are at most [`MAX_SIDE`](crate::format::MAX_SIDE).
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     /// Shape of the input.
@@ -60,16 +60,16 @@ pub struct Windows {
 /// The part of a window along one axis that lies inside the input.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// First kernel index inside.
+    /// First kernel index inside the input.
     from: usize,
-    /// One past the last.
+    /// One past the last kernel index inside.
     to: usize,
-    /// Input index under `from`.
+    /// Input index at `from`.
     at: usize,
 }
 
 impl Reach {
-    /// The window of output index `i`.
+    /// The part of the window of output index `i`.
     fn new(i: usize, stride: usize, kernel: usize, before: usize, size: usize) -> Self {
         let start = i * stride;
         let from = before.saturating_sub(start);
@@ -82,12 +82,12 @@ impl Reach {
     }
 }
 
-/// `len` values from `start`; nothing where there are not so many.
+/// `len` values from `start`; none if there are fewer.
 fn part<T>(values: &[T], start: usize, len: usize) -> &[T] {
     values.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
 }
 
-/// As [`part`], to write to.
+/// As [`part`], mutable.
 fn part_mut<T>(values: &mut [T], start: usize, len: usize) -> &mut [T] {
     values.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
-//! Group normalisation (Wu and He, "Group Normalization", ECCV 2018). Division by the norm is in `elementwise`.
+//! Group normalization (Wu and He, "Group Normalization", ECCV 2018). Division by the norm is in `elementwise`.
 
 use super::{Parameters, part, part_mut};
 
-/// Brings each of `groups` groups of channels to mean 0 and variance 1, `epsilon` added to the variance, then scales
-/// each channel by its weight and adds its bias, in place. `values` are HWC with `channels`, a multiple of `groups`.
+/// Normalizes each of `groups` groups of channels to mean 0 and variance 1, with `epsilon` added to the variance, then
+/// scales each channel by its weight and adds its bias, in place. `values` are HWC with `channels`, a multiple of
+/// `groups`.
 pub(crate) fn group_normalize(
     groups: usize,
     epsilon: f32,
@@ -27,7 +28,7 @@ pub(crate) fn group_normalize(
     }
 }
 
-/// The mean of `of` over the channels from `from` on, `width` of them, of all pixels. A map has many: pixels are summed
+/// The mean of `of` over all pixels and `width` channels from `from` on. A map can have many pixels, so they are summed
 /// in double precision.
 fn mean(values: &[f32], channels: usize, from: usize, width: usize, of: impl Fn(f32) -> f32) -> f32 {
     let mut total = 0.0f64;

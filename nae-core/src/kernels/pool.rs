@@ -1,14 +1,14 @@
-//! Pooling. Every window meets the input, which the parser has made sure of.
+//! Pooling. Every window overlaps the input, which the parser has checked.
 
 use super::{Reach, Windows, part, part_mut};
 
-/// Maximum over windows; padding never wins.
+/// Maximum over windows; padding is never the maximum.
 pub(crate) fn max_pool2d(windows: &Windows, input: &[f32], output: &mut [f32]) {
     pool(windows, input, output, |value, x| if x > value || x.is_nan() { x } else { value });
 }
 
-/// Mean over windows, over the window's part inside the input or, with `count_padding`, over all
-/// of it (as far as the padded input goes).
+/// Mean over windows. The divisor is the size of the window's part inside the input or, with `count_padding`, of the
+/// whole window.
 pub(crate) fn average_pool2d(windows: &Windows, count_padding: bool, input: &[f32], output: &mut [f32]) {
     pool(windows, input, output, |value, x| value + x);
     let Windows { input: shape, output: out, kernel, stride, padding } = *windows;

@@ -58,7 +58,7 @@ impl Between {
         } else {
             (0, 1)
         };
-        // No side is zero; the compiler cannot know.
+        // No side is zero, but the compiler cannot derive this.
         let denominator = denominator.max(1);
         let low = numerator / denominator;
         if low + 1 >= from {

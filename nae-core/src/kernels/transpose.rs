@@ -1,5 +1,5 @@
-//! Transposed convolution, gathered: each output collects the inputs that reach it, so nothing
-//! is zeroed or read back. With stride 1 the writer makes it a convolution instead.
+//! Transposed convolution, gathered: each output collects the inputs that reach it, so nothing is zeroed or read back.
+//! With stride 1 the writer converts it to a convolution instead.
 
 use super::conv::accumulate;
 use super::{BLOCK, Parameters, Windows, part, part_mut};
@@ -53,7 +53,7 @@ fn block<const B: usize>(
 
 /// Kernel and input indices along one axis whose product lands on `at`: kernel + input·stride = at.
 fn taps(at: usize, kernel: usize, stride: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
-    // No stride is zero; the compiler cannot know.
+    // No stride is zero, but the compiler cannot derive this.
     let stride = stride.max(1);
     (at % stride..kernel.min(at + 1))
         .step_by(stride)

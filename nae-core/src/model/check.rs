@@ -1,4 +1,5 @@
-//! How the layers of a file fit together: what each reads, and the arena plan. All `const`.
+//! Checks that the layers of a file fit together: the tensors that each reads, and the arena plan. All functions are
+//! `const`.
 
 use super::operators::Operators;
 use super::validate::{self, Tensor};
@@ -6,9 +7,9 @@ use super::{LayerFault, ModelError, Record};
 use crate::format::{MAX_LAYERS, RECORD_LEN, check};
 use crate::layer::Element;
 
-/// Layer `index`, which is there.
+/// Parses layer `index`, which must exist.
 const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, ModelError> {
-    // The compiler is told, so that no panic is linked.
+    // The compiler cannot derive this; the explicit check avoids linking a panic.
     if index >= layers.len() {
         return Err(ModelError::LayerCount);
     }
@@ -18,11 +19,11 @@ const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, Mod
     }
 }
 
-/// The last layer that reads each tensor; the number of layers stands for the end.
+/// The last layer that reads each tensor; the number of layers represents the end.
 struct LastRead([u16; MAX_LAYERS + 1]);
 
 impl LastRead {
-    /// 0 for a tensor that nobody reads.
+    /// Returns the last layer that reads the tensor; 0 if no layer reads it.
     const fn of(&self, tensor: usize) -> usize {
         if tensor < self.0.len() { self.0[tensor] as usize } else { 0 }
     }
@@ -38,7 +39,7 @@ const fn fault_of(index: usize, fault: LayerFault) -> ModelError {
     ModelError::Layer { index: index as u16, fault }
 }
 
-/// A tensor that an earlier layer has written.
+/// Returns a tensor that an earlier layer has written.
 const fn tensor(layers: &[[u8; RECORD_LEN]], image: Tensor, index: usize) -> Result<Tensor, ModelError> {
     if index == 0 {
         return Ok(image);
@@ -47,8 +48,8 @@ const fn tensor(layers: &[[u8; RECORD_LEN]], image: Tensor, index: usize) -> Res
     Ok(Tensor { shape: record.output, element: record.element })
 }
 
-/// Checks all layers, their parameters and their use of the arena of `arena` words; returns the
-/// operators they need.
+/// Checks all layers, their parameters and their use of an arena of `arena` words; returns the operators that they
+/// need.
 pub(super) const fn layers(
     layers: &[[u8; RECORD_LEN]],
     image: Tensor,
@@ -93,7 +94,7 @@ pub(super) const fn layers(
         while earlier <= index {
             let written = check!(record(layers, earlier - 1));
             let read = last_read.of(earlier);
-            // A tensor nobody reads is dead once the next layer runs.
+            // A tensor that no layer reads is dead once the next layer runs.
             if !validate::may_overwrite(&writer, input, index, earlier, &written, read) {
                 return Err(fault_of(index, LayerFault::Overlap));
             }
@@ -104,8 +105,8 @@ pub(super) const fn layers(
     Ok(operators)
 }
 
-/// Whether the output of the last layer can be compared with the image, and the latent is of the
-/// image's type.
+/// Checks that the output of the last layer can be compared with the image and that the latent tensor has the image's
+/// type; returns the layer that writes the latent tensor, if there is one.
 pub(super) const fn outputs(
     layers: &[[u8; RECORD_LEN]],
     image: Tensor,

@@ -1,5 +1,5 @@
 //! A model: a `.nae` file ([`crate::format`]) that was checked as a whole and is read in place. [`Model::parse`] checks
-//! everything, in a `const` if wanted ([`include_model!`](crate::include_model)). Running it is in [`crate::engine`].
+//! everything, in a `const` if needed ([`include_model!`](crate::include_model)). Models are run by [`crate::engine`].
 
 mod check;
 mod operators;

@@ -1,4 +1,4 @@
-//! The set of operators a model uses, as a constant, so that an engine for it holds no others.
+//! The set of operators that a model uses, as a constant, so that an engine for the model contains no others.
 
 use crate::energy::Energy;
 use crate::format::{Kind, Kinds, Linear, Operation, Record};
@@ -8,7 +8,7 @@ use crate::layer::{Activation, Element};
 /// Number of operators: 16 kinds of layers and 3 energies twice, 5 activations, 2 layouts, 2 dense layers.
 const SINGLE_OPERATORS: usize = 16 * 2 + 3 * 2 + 5 + 2 + 2;
 
-// Two operators with one bit would bring kernels into an engine that its model does not use, unnoticed.
+// If two operators shared a bit, an engine would silently contain kernels that its model does not use.
 const _: () = {
     let mut seen = Operators::NONE;
     let mut i = 0;
@@ -30,32 +30,32 @@ const _: () = {
 pub struct Operators(u64);
 
 impl Operators {
-    /// Every operator there is.
+    /// All operators.
     pub const ALL: Self = Self(u64::MAX);
     /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// As a number, for the engine's const parameter.
+    /// The set as a number, for the engine's const parameter.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// From [`Operators::bits`].
+    /// Returns the set of these [`Operators::bits`].
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Whether all of `other` are in this set.
+    /// Whether all operators of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This kind of layer with values of `f32`.
+    /// This kind of layer, with values of `f32`.
     pub const fn kind(kind: Kind) -> Self {
         Self(1 << kind as u8)
     }
 
-    /// This kind of layer with values of `i8`.
+    /// This kind of layer, with values of `i8`.
     pub const fn kind_i8(kind: Kind) -> Self {
         Self(1 << (32 + kind as u8))
     }
@@ -72,12 +72,12 @@ impl Operators {
         })
     }
 
-    /// This energy of images of `f32`.
+    /// This energy, of images of `f32`.
     pub const fn energy(energy: Energy) -> Self {
         Self(1 << (24 + energy.id()))
     }
 
-    /// This energy of images of `i8`.
+    /// This energy, of images of `i8`.
     pub const fn energy_i8(energy: Energy) -> Self {
         Self(1 << (28 + energy.id()))
     }
@@ -87,12 +87,12 @@ impl Operators {
         Self(1 << (60 + layout as u8))
     }
 
-    /// 8-bit dense layers, by whether all outputs share a multiplier.
+    /// 8-bit dense layers, whose outputs all share a multiplier or not.
     pub const fn dense_i8(shared_multiplier: bool) -> Self {
         Self(1 << (58 + shared_multiplier as u8))
     }
 
-    /// Every single operator there is, for the proof below that no two share a bit.
+    /// Every single operator, for the proof above that no two share a bit.
     const EACH: [Self; SINGLE_OPERATORS] = {
         let mut each = [Self::NONE; SINGLE_OPERATORS];
         let mut count = 0;
@@ -135,7 +135,7 @@ impl Operators {
         each
     };
 
-    /// The kinds of layers among them, of either type.
+    /// The kinds of layers in the set, of either type.
     pub(crate) const fn kinds(self) -> Kinds {
         Kinds::from_bits(self.0 as u32 & 0x1_FFFE | (self.0 >> 32) as u32 & 0x1_FFFE)
     }
@@ -144,7 +144,7 @@ impl Operators {
         Self(self.0 | other.0)
     }
 
-    /// What a layer needs.
+    /// The operators that a layer needs.
     pub(super) const fn record(record: &Record) -> Self {
         let kind = record.operation.kind();
         if let Element::F32 = record.element {

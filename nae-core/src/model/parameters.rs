@@ -1,5 +1,5 @@
-//! Whether a layer's parameters lie inside the file, are as many as the layer needs, and cannot
-//! lead the kernels beyond the range of their numbers. All `const`.
+//! Checks that a layer's parameters lie inside the file, that their number is right, and that they cannot lead the
+//! kernels beyond the range of their numbers. All functions are `const`.
 
 use super::validate::inside;
 use super::{Geometry, Int8Linear, LayerFault, Linear, Operation, Pair, Record, Span};
@@ -7,11 +7,11 @@ use crate::Shape;
 use crate::format::check;
 use crate::kernels::int8::Layout;
 
-/// Entries of the table of an 8-bit activation.
+/// Number of entries of the table of an 8-bit activation.
 pub(super) const TABLE_LEN: usize = 256;
 
-/// Checks the weights, biases and multipliers of `record`, whose output shape is valid; `words` is
-/// the part of the file that holds them.
+/// Checks the weights, biases and multipliers of `record`, whose output shape is valid; `words` is the part of the file
+/// that contains them.
 pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result<(), LayerFault> {
     let channels = record.output.channels;
     match &record.operation {
@@ -52,12 +52,13 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
         _ => Ok(()),
     }
 }
-/// Weights that an output of a convolution has.
+/// Number of weights of one output of a convolution.
 const fn taps(geometry: &Geometry, input: Shape) -> usize {
     Shape::new(input.channels, geometry.kernel[0], geometry.kernel[1]).len()
 }
 
-/// `taps` are an output's products; `int8` is how many words the weights take where they have 8 bits.
+/// Checks weights and biases; `taps` is the number of products of one output, `int8` the number of words that 8-bit
+/// weights take.
 const fn check_linear(
     linear: &Linear,
     outputs: usize,
@@ -87,7 +88,7 @@ const fn check_linear(
     if valid { Ok(()) } else { Err(LayerFault::Quantization) }
 }
 
-/// Two ranges of so many finite values each.
+/// Checks two ranges of finite values with these lengths.
 const fn check_floats(spans: [Span; 2], lens: [usize; 2], words: &[u8]) -> Result<(), LayerFault> {
     if !fits(spans[0], lens[0], 4, words) || !fits(spans[1], lens[1], 4, words) {
         return Err(LayerFault::Weights);
@@ -98,7 +99,7 @@ const fn check_floats(spans: [Span; 2], lens: [usize; 2], words: &[u8]) -> Resul
     }
 }
 
-/// Multipliers beside a layer's channels.
+/// Checks multipliers that are not part of a layer's channels.
 const fn check_multipliers(span: Span, words: &[u8]) -> Result<(), LayerFault> {
     if !fits(span, span.len, 8, words) {
         return Err(LayerFault::Weights);
@@ -112,7 +113,7 @@ const fn fits(span: Span, len: usize, size: usize, words: &[u8]) -> bool {
         && inside(Span { start: span.start, len: span.len.saturating_mul(size).div_ceil(4) }, words.len() / 4)
 }
 
-/// `len` words from word `start` on; none beyond the end.
+/// Returns `len` words from word `start` on, or none beyond the end.
 const fn part(words: &[u8], start: usize, len: usize) -> &[[u8; 4]] {
     let (words, _) = words.as_chunks();
     let Some((_, rest)) = words.split_at_checked(start) else {
@@ -128,7 +129,7 @@ const fn are_finite(span: Span, words: &[u8]) -> bool {
     let words = part(words, span.start, span.len);
     let mut i = 0;
     while i < words.len() {
-        // An exponent of all ones is infinity or NaN. By bytes: fewer steps for the compiler.
+        // An exponent of all ones means infinity or NaN. The check by bytes takes fewer steps of the compiler.
         let [_, _, high, top] = words[i];
         if top & 0x7F == 0x7F && high >= 0x80 {
             return false;
@@ -138,7 +139,7 @@ const fn are_finite(span: Span, words: &[u8]) -> bool {
     true
 }
 
-/// Whether the kernels take every channel's multiplier, and no sum leaves 32 bits.
+/// Whether the kernels accept every channel's multiplier, and no sum exceeds 32 bits.
 const fn channels_are_valid(linear: &Int8Linear, taps: usize, words: &[u8]) -> bool {
     let (channels, _) = part(words, linear.bias.start, linear.bias.len.saturating_mul(3)).as_chunks();
     let mut i = 0;
@@ -152,7 +153,7 @@ const fn channels_are_valid(linear: &Int8Linear, taps: usize, words: &[u8]) -> b
     true
 }
 
-/// As [`channels_are_valid`], where there is one multiplier for all.
+/// As [`channels_are_valid`], for outputs that share one multiplier.
 const fn biases_are_valid(linear: &Int8Linear, multiplier: Span, taps: usize, words: &[u8]) -> bool {
     let [value, shift] = part(words, multiplier.start, 2) else {
         return false;
@@ -168,8 +169,8 @@ const fn biases_are_valid(linear: &Int8Linear, multiplier: Span, taps: usize, wo
     true
 }
 
-/// Whether the kernels take a multiplier, and no sum of the bias and `taps` products can leave `i32`, in
-/// whatever order: a product of a weight and a value less its zero point is less than 2^15.
+/// Whether the kernels accept a multiplier, and no sum of the bias and `taps` products can exceed `i32`, in any
+/// order: a product of a weight and a value less its zero point is less than 2^15.
 const fn channel_is_valid(layout: Layout, taps: usize, bias: [u8; 4], value: [u8; 4], shift: [u8; 4]) -> bool {
     let channel = [i32::from_le_bytes(bias), i32::from_le_bytes(value), i32::from_le_bytes(shift)];
     taps < 1 << 16
@@ -178,7 +179,7 @@ const fn channel_is_valid(layout: Layout, taps: usize, bias: [u8; 4], value: [u8
         && layout.takes(taps, channel)
 }
 
-/// 0, or with its leading one at bit 30.
+/// Whether the value is 0, or has its leading one at bit 30.
 const fn is_factor(value: i32) -> bool {
     value == 0 || value >= 1 << 30
 }
@@ -197,7 +198,7 @@ const fn multipliers_are_valid(span: Span, words: &[u8]) -> bool {
     true
 }
 
-/// Whether no addend's factor is above one: addends are shifted by 20 bits first.
+/// Whether no addend's factor is above one, since addends are shifted by 20 bits first.
 const fn addends_shrink(span: Span, words: &[u8]) -> bool {
     match part(words, span.start, 4) {
         [_, a, _, b] => i32::from_le_bytes(*a) <= 0 && i32::from_le_bytes(*b) <= 0,

@@ -1,4 +1,4 @@
-//! The parser: from bytes to a [`Model`] that needs no further checks, in a `const fn`.
+//! The parser: converts bytes to a [`Model`] that needs no further checks, in a `const fn`.
 
 use super::operators::Operators;
 use super::validate::{self, Tensor};
@@ -26,18 +26,17 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Checks the bytes of a `.nae` file and reads it in place. See the [format](super) for all
-    /// that is checked. Time is linear in the file's length, plus the square of the number of
-    /// layers.
+    /// Checks the bytes of a `.nae` file and reads it in place. The [format](crate::format) lists all that is checked.
+    /// Time is linear in the file's length, plus the square of the number of layers.
     ///
     /// # Errors
-    /// [`ModelError`] names the first thing that is wrong.
+    /// [`ModelError`] that names the first fault found.
     pub const fn parse(bytes: &'a [u8]) -> Result<Self, ModelError> {
         let (header, body) = check!(Header::split(bytes));
         let header = check!(Header::parse(header));
         let layers_len = header.layers * RECORD_LEN;
         let expected = layers_len + header.table_len * 4;
-        // Both sides are below 2^32: the table and layers are short, the file's length is known.
+        // Both sides are below 2^32: the table and layers are short, and the file's length was checked.
         if expected > body.len() || header.parameter_words != (body.len() - expected) / 4 {
             return Err(ModelError::Length);
         }
@@ -88,7 +87,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// The image it takes, its energy, and its calibration.
+    /// The image that the model takes, its energy, and its calibration.
     pub const fn contract(&self) -> &Contract<CalibrationView<'a>> {
         &self.contract
     }
@@ -98,7 +97,7 @@ impl<'a> Model<'a> {
         self.contract.input
     }
 
-    /// Shape of the latent code, when the model has marked it.
+    /// Shape of the latent code, if the model has marked it.
     pub const fn latent_shape(&self) -> Option<Shape> {
         match self.latent_record {
             Some(record) => Some(record.output),
@@ -106,18 +105,18 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Scale and zero point of the image, when it is 8-bit. The engine takes it by
-    /// [`run_i8`](crate::engine::Engine::run_i8) then.
+    /// Scale and zero point of the image, if it is 8-bit. The engine then takes it by
+    /// [`run_i8`](crate::engine::Engine::run_i8).
     pub const fn image_quantization(&self) -> Option<Quantization> {
         self.element.quantization()
     }
 
-    /// Scale and zero point of the reconstruction, when it is 8-bit, as the image is then.
+    /// Scale and zero point of the reconstruction, if it and the image are 8-bit.
     pub fn reconstruction_quantization(&self) -> Option<Quantization> {
         self.layer(self.layers.len().wrapping_sub(1), Kinds::NONE).and_then(|layer| layer.element.quantization())
     }
 
-    /// Scale and zero point of the latent code, when there is one and it is 8-bit.
+    /// Scale and zero point of the latent code, if there is one and it is 8-bit.
     pub const fn latent_quantization(&self) -> Option<Quantization> {
         match self.latent_record {
             Some(record) => record.element.quantization(),
@@ -125,12 +124,13 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Length of the arena the engine needs, in `f32`: words of four bytes, whatever they hold.
+    /// Length of the arena that the engine needs, in `f32`: words of four bytes, also for 8-bit values.
     pub const fn arena_len(&self) -> usize {
         self.arena_len
     }
 
-    /// Words of four bytes that an image takes as the model wants it: one for each `f32`, or for each four 8-bit values.
+    /// Number of words of four bytes that an image takes as the model's input: one for each `f32`, or for each four
+    /// 8-bit values.
     pub const fn image_words(&self) -> usize {
         let len = self.input_shape().len();
         match self.element {
@@ -139,29 +139,27 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Operators the model uses.
+    /// The operators that the model uses.
     pub const fn operators(&self) -> Operators {
         self.operators
     }
 
-    /// The energy.
+    /// The energy of an image and its reconstruction.
     pub const fn energy(&self) -> Energy {
         self.contract.energy
     }
 
-    /// What to do to an image first.
+    /// The preparation of an image before it is given to the model.
     pub const fn preprocessing(&self) -> Preprocessing {
         self.contract.preprocessing
     }
 
-    /// Turns the bytes of an image into the 8-bit values of a model whose image is 8-bit: HWC in,
-    /// HWC out. Byte by byte as [`Preprocessing`] and [`Quantization::quantize`] have it; where
-    /// a byte is just shifted by 128, as in models quantised for the range `[0, 1]`, no
-    /// floating point is used.
+    /// Converts the bytes of an image to the 8-bit values of a model whose image is 8-bit; both are HWC. Each byte is
+    /// converted by [`Preprocessing`] and [`Quantization::quantize`]; if that only shifts bytes by 128, as in models
+    /// quantized for the range `[0, 1]`, no floating point is used.
     ///
     /// # Errors
-    /// [`LengthError`] when the lengths differ or the model's image is not 8-bit; nothing is
-    /// written then.
+    /// [`LengthError`] if the lengths differ or the model's image is not 8-bit; nothing is written then.
     pub fn quantize_bytes(&self, bytes: &[u8], image: &mut [i8]) -> Result<(), LengthError> {
         let Some(quantization) = self.image_quantization() else {
             return Err(LengthError);
@@ -170,8 +168,8 @@ impl<'a> Model<'a> {
             return Err(LengthError);
         }
         let preprocessing = self.contract.preprocessing;
-        // An affine map that is right at 0 and 254 is less than half a step off between. The greatest byte says nothing of
-        // the steps, since all above it become 127, too.
+        // An affine map that is right at 0 and 254 is less than half a step off between them. Byte 255 gives no
+        // information on the steps, since all greater values become 127, too.
         let known = [0, 254, 255].map(|byte| quantization.quantize(preprocessing.value(byte)));
         let is_shift = preprocessing.low() == 0.0 && known == [-128, 126, 127] && quantization.zero_point() == -128;
         for (value, byte) in image.iter_mut().zip(bytes) {
@@ -185,12 +183,12 @@ impl<'a> Model<'a> {
         self.contract.temperature
     }
 
-    /// log Ω, when known.
+    /// log Ω, if it is known.
     pub const fn log_normalizer(&self) -> Option<f32> {
         self.contract.log_normalizer()
     }
 
-    /// The false-positive rate that the threshold is for.
+    /// The false-positive rate that the threshold is for, if there is a threshold.
     pub const fn target_false_positive_rate(&self) -> Option<f32> {
         match self.contract.threshold() {
             Some(threshold) => Some(threshold.false_positive_rate),
@@ -198,7 +196,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The energy above which the verdict is an anomaly.
+    /// The energy above which the verdict is an anomaly, if the model has a threshold.
     pub const fn threshold(&self) -> Option<f32> {
         match self.contract.threshold() {
             Some(threshold) => Some(threshold.energy),
@@ -206,7 +204,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Calibration from held-out normal data.
+    /// Calibration from held-out normal data, if the model has one.
     pub const fn calibration(&self) -> Option<CalibrationView<'a>> {
         match self.contract.calibration() {
             Some(calibration) => Some(*calibration),
@@ -219,33 +217,33 @@ impl<'a> Model<'a> {
         self.layers.len()
     }
 
-    /// Bytes of weights, biases, multipliers and tables.
+    /// Number of bytes of weights, biases, multipliers and tables.
     pub const fn parameter_bytes(&self) -> usize {
         self.parameters.len()
     }
 
-    /// Number of parameters: weights and biases, and the scales and shifts of group normalisation. The same in every
-    /// layout of 8-bit weights.
+    /// Number of parameters: weights and biases, and the scales and shifts of group normalization. It is the same for
+    /// every layout of 8-bit weights.
     pub fn weight_count(&self) -> u64 {
         self.layers().map(|layer| layer.parameter_count(self.shape(layer.input))).fold(0, u64::saturating_add)
     }
 
-    /// What one run takes, layers and energy, in units of about a multiply-accumulate:
-    /// [`Record::operations`](crate::format::Record::operations) and [`Energy::operations`] say what is counted. A
-    /// device or a host that takes files from strangers can refuse what would run too long.
+    /// The cost of one run, layers and energy, in units of about one multiply-accumulate, as defined by
+    /// [`Record::operations`](crate::format::Record::operations) and [`Energy::operations`]. A device or a host that
+    /// takes files from strangers can refuse a model that would run too long.
     pub fn operations(&self) -> u64 {
         let energy = self.energy().operations(self.input_shape());
         self.layers().map(|layer| layer.operations(self.shape(layer.input))).fold(energy, u64::saturating_add)
     }
 
-    /// Multiply-accumulates of convolutions and dense layers in one run, and values that pooling layers read, padding
-    /// included in both: the figure by which networks are compared. It leaves out all other layers and the energy, and
-    /// so does not limit the time of a run; [`operations`](Self::operations) does.
+    /// Number of multiply-accumulates of convolutions and dense layers in one run, and of values that pooling layers
+    /// read, padding included in both: the figure by which networks are compared. It leaves out all other layers and
+    /// the energy, and so does not limit the time of a run; [`operations`](Self::operations) does.
     pub fn multiply_accumulates(&self) -> u64 {
         self.layers().map(|layer| layer.multiply_accumulates(self.shape(layer.input))).fold(0, u64::saturating_add)
     }
 
-    /// Shape of a tensor: 0 is the image, n what layer n − 1 writes.
+    /// Shape of a tensor: 0 is the image, n the output of layer n − 1.
     fn shape(&self, tensor: usize) -> Shape {
         let layer = tensor.checked_sub(1).and_then(|index| self.layer(index, Kinds::NONE));
         layer.map_or(self.contract.input, |layer| layer.output)
@@ -256,7 +254,7 @@ impl<'a> Model<'a> {
         self.layers.iter().map(|bytes| Record::read(bytes, Kinds::ALL))
     }
 
-    /// One layer, of one of these kinds.
+    /// Layer `index`, whose kind is among `kinds`.
     #[inline(always)]
     pub(crate) fn layer(&self, index: usize, kinds: Kinds) -> Option<Record> {
         self.layers.get(index).map(|bytes| Record::read(bytes, kinds))
@@ -301,7 +299,7 @@ const fn check_calibration(
     Ok(Some(CalibrationView::from_checked_bytes(count, spacing, table)))
 }
 
-/// The threshold is the one that the calibration gives for its rate.
+/// Checks that the threshold is the one that the calibration gives for its rate.
 const fn check_threshold(
     threshold: Threshold,
     entry: Result<usize, CalibrationError>,

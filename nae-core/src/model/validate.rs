@@ -1,4 +1,4 @@
-//! Whether the layers of a file fit together: shapes, weights, and the arena plan. All `const`.
+//! Checks one layer: types, shapes, geometry, and its place in the arena. All functions are `const`.
 
 use super::parameters;
 use super::{Geometry, Kind, LayerFault, Operation, Record, Span};
@@ -7,7 +7,7 @@ use crate::format::{MAX_SIDE, MAX_VALUES};
 use crate::layer::{Element, Padding};
 use crate::quantization::Quantization;
 
-/// Most values of a window whose mean is taken in 8 bits: their sum is below 2^30.
+/// The largest window, in values, whose mean is taken in 8 bits: the sum is below 2^30.
 const MAX_INT8_MEAN: usize = 1 << 23;
 /// Greatest stride of an 8-bit transposed convolution.
 const MAX_INT8_STRIDE: usize = 16;
@@ -19,7 +19,7 @@ pub(super) struct Tensor {
     pub(super) element: Element,
 }
 
-/// Number of values of a shape that the engine can take; `None` when empty or too large.
+/// Number of values of a shape that the engine accepts; `None` if it is empty or too large.
 pub(super) const fn volume(shape: Shape) -> Option<usize> {
     if shape.height > MAX_SIDE || shape.width > MAX_SIDE {
         return None;
@@ -30,8 +30,8 @@ pub(super) const fn volume(shape: Shape) -> Option<usize> {
     }
 }
 
-/// Checks one layer against its input: types, geometry, output shape, parameters inside `words`
-/// and valid, output inside `arena` words.
+/// Checks one layer against its input: types, geometry, output shape, parameters that are valid and lie inside `words`,
+/// output inside `arena` words.
 pub(super) const fn layer(record: &Record, input: Tensor, words: &[u8], arena: usize) -> Result<(), LayerFault> {
     let Some(len) = volume(record.output) else {
         return Err(LayerFault::Shape);
@@ -65,7 +65,7 @@ pub(super) const fn layer(record: &Record, input: Tensor, words: &[u8], arena: u
     parameters::check(record, input.shape, words)
 }
 
-/// The words of the arena that a layer's output takes.
+/// The words of the arena that a layer's output occupies.
 const fn place(record: &Record) -> Span {
     Span { start: record.offset, len: record.element.words(record.output.len()) }
 }
@@ -74,7 +74,7 @@ const fn meet(a: Span, b: Span) -> bool {
     a.len > 0 && b.len > 0 && a.start < b.start + b.len && b.start < a.start + a.len
 }
 
-/// Whether the output's type follows from the input's.
+/// Checks that the output's type follows from the input's.
 const fn types(record: &Record, input: Element) -> Result<(), LayerFault> {
     let fits = match (record.operation.kind(), input, record.element) {
         (Kind::Quantize, Element::F32, Element::I8(_)) | (Kind::Dequantize, Element::I8(_), Element::F32) => true,
@@ -93,12 +93,12 @@ const fn types(record: &Record, input: Element) -> Result<(), LayerFault> {
     if fits { Ok(()) } else { Err(LayerFault::Element) }
 }
 
-/// Scale 1/128 and zero point 0: what 8-bit normalisation gives.
+/// Whether the scale is 1/128 and the zero point 0: the output of 8-bit normalization.
 const fn is_unit(quantization: Quantization) -> bool {
     quantization.scale() == 1.0 / 128.0 && quantization.zero_point() == 0
 }
 
-/// Whether `span`, in words, lies inside `len` of them.
+/// Whether `span`, in words, lies inside the first `len` words.
 pub(super) const fn inside(span: Span, len: usize) -> bool {
     span.start <= len && span.len <= len - span.start
 }
@@ -114,7 +114,7 @@ const fn geometry_is_valid(record: &Record) -> bool {
         }
         Operation::ConvTranspose2d { geometry, output_padding, .. } => {
             let [down, across] = geometry.stride;
-            // An 8-bit transposed convolution is down·across convolutions: not more than can be of use.
+            // An 8-bit transposed convolution runs as down·across convolutions, so strides are limited.
             let few = matches!(record.element, Element::F32) || down <= MAX_INT8_STRIDE && across <= MAX_INT8_STRIDE;
             every_window_meets_the_input(geometry) && few && output_padding[0] < down && output_padding[1] < across
         }
@@ -122,7 +122,7 @@ const fn geometry_is_valid(record: &Record) -> bool {
     }
 }
 
-/// Kernel and stride above zero, and padding below the kernel.
+/// Whether kernel and stride are above zero and the padding is below the kernel.
 const fn every_window_meets_the_input(geometry: &Geometry) -> bool {
     let Padding { top, left, bottom, right } = geometry.padding;
     let [height, width] = geometry.kernel;
@@ -134,8 +134,8 @@ pub(super) const fn same(a: Shape, b: Shape) -> bool {
     a.channels == b.channels && a.height == b.height && a.width == b.width
 }
 
-/// The shape the layer gives for `input`, whose volume is valid. Sides are below 2^16 and
-/// channels below 2^29, so nothing here overflows 32 bits but what is checked.
+/// The shape that the layer gives for `input`, whose volume is valid. Sides are below 2^16 and channels below 2^29, so
+/// only the numbers that are checked here could overflow 32 bits.
 const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
     Some(match &record.operation {
         Operation::Conv2d(geometry, _) => return windows_shape(geometry, record.output.channels, input),
@@ -178,7 +178,7 @@ const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
     })
 }
 
-/// What windows over `input` give, each one value of every channel.
+/// The shape that windows over `input` give, with `channels` values for each window.
 const fn windows_shape(geometry: &Geometry, channels: usize, input: Shape) -> Option<Shape> {
     let Padding { top, left, bottom, right } = geometry.padding;
     let ([kh, kw], [down, across]) = (geometry.kernel, geometry.stride);
@@ -187,16 +187,16 @@ const fn windows_shape(geometry: &Geometry, channels: usize, input: Shape) -> Op
     if rows < kh || columns < kw {
         return None;
     }
-    // No stride is zero here; the compiler is told, so that no panic is linked.
+    // No stride is zero here; the explicit check avoids linking a panic.
     match ((rows - kh).checked_div(down), (columns - kw).checked_div(across)) {
         (Some(rows), Some(columns)) => Some(Shape::new(channels, rows + 1, columns + 1)),
         _ => None,
     }
 }
 
-/// Whether layer `writer`, which reads a tensor of shape `input`, may write where it does, given a
-/// tensor that an earlier layer wrote and the last layer that reads it (the number of layers, for
-/// what is read at the end).
+/// Whether layer `writer`, which reads a tensor of shape `input`, may write to its place in the arena, given a tensor
+/// that an earlier layer wrote and the last layer that reads that tensor (the number of layers, if it is read at the
+/// end).
 pub(super) const fn may_overwrite(
     writer: &Record,
     input: Shape,
@@ -227,7 +227,7 @@ pub(super) const fn may_overwrite(
     if writer.operation.kind().works_in_place() {
         return a.start == b.start && a.len == b.len;
     }
-    // Row by row, behind what is still read.
+    // The output may lie over rows of the input that are no longer read.
     match writer.lead(input, 1) {
         Some(lead) => b.start >= a.start && b.start - a.start >= lead,
         None => false,
@@ -399,13 +399,13 @@ mod tests {
         };
         let layer = transposed([5, 6], [2, 3], padding, [1, 2]);
         assert_eq!(of(layer, any, Shape::new(6, 4, 5)), Some(Shape::new(9, 8, 14)));
-        // Padding that leaves nothing: of height 4, and of width 4.
+        // Padding that leaves nothing of height 4, and of width 4.
         let one = Shape::new(6, 1, 1);
         let padding = Padding { top: 1, left: 1, bottom: 3, right: 3 };
         assert_eq!(of(transposed([5, 5], [1, 1], padding, [0, 0]), any, one), Some(Shape::new(9, 1, 1)));
         assert_eq!(of(transposed([4, 5], [1, 1], padding, [0, 0]), any, one), None);
         assert_eq!(of(transposed([5, 4], [1, 1], padding, [0, 0]), any, one), None);
-        // A window as large as the input, and larger.
+        // A window as large as the input, and larger windows.
         let whole = |kernel| Operation::MaxPool2d(Geometry { kernel, stride: [1, 1], padding: Padding::NONE });
         assert_eq!(of(whole([7, 9]), any, input), Some(Shape::new(6, 1, 1)));
         assert_eq!(of(whole([8, 9]), any, input), None);
@@ -428,7 +428,8 @@ mod tests {
         let relu = Operation::Activation(Activation::Relu);
         let add = |other| Operation::Add(Pair { other, int8: None });
         let tensor = layer(relu, 10, shape);
-        // Layer 3 reads tensor 2 and writes, where the tensor lies at 10…14 and is read last by `last_read`.
+        // Layer 3 reads tensor 2 and writes, while the tensor in question lies at 10…14 and is read last by layer
+        // `last_read`.
         let may = |writer: &Record, tensor_index, last_read| {
             may_overwrite(writer, shape, 3, tensor_index, &tensor, last_read)
         };

@@ -1,4 +1,4 @@
-//! What the tensors of a graph hold on given images.
+//! The values of a graph's tensors on given images.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use nae_core::layer::Activation;
 use super::{QuantizeError, Scales};
 use crate::{Graph, Op, TensorId};
 
-/// Most values kept of a tensor.
+/// The largest number of values kept of a tensor.
 const KEPT: usize = 1 << 16;
 
-/// Why a graph could not be run on an image.
+/// The reason why a graph could not be run on an image.
 pub type TraceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Runs graphs of f32 and shows what their tensors hold.
+/// Runs graphs of f32 and reports the values of their tensors.
 pub trait Tracer {
-    /// Runs `graph` on each of `images` (HWC), and calls `seen` with the image's number, the number of each tensor but
-    /// the image's own, and that tensor's values (HWC).
+    /// Runs `graph` on each of `images` (HWC), and calls `seen` with the image's number, the number of each tensor
+    /// except the image, and that tensor's values (HWC).
     ///
     /// # Errors
-    /// [`TraceError`] where the graph cannot be run, or an image does not fit it.
+    /// [`TraceError`] if the graph cannot be run, or an image does not fit it.
     fn trace(
         &self,
         graph: &Graph,
@@ -28,28 +28,27 @@ pub trait Tracer {
     ) -> Result<(), TraceError>;
 }
 
-/// What was seen of one tensor.
+/// Statistics of one tensor's values.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Least value.
     pub least: f32,
     /// Greatest value.
     pub greatest: f32,
-    /// Values, evenly picked.
+    /// Evenly picked values.
     pub sample: Vec<f32>,
     /// Greatest absolute value in each channel.
     pub channels: Vec<f32>,
 }
 
-/// What was seen of each tensor; that of the image is empty.
+/// Statistics of each tensor; those of the image are empty.
 #[derive(Clone, Debug)]
 pub struct Activations {
-    /// By tensor number.
+    /// The statistics, by tensor number.
     pub tensors: Vec<Seen>,
 }
 
-/// The same graph with each fused activation as a node of its own. Tensor numbers change, those of `scales` with
-/// them.
+/// Splits each fused activation off as a separate node. The numbers of tensors change, and with them those of `scales`.
 pub fn split(graph: &Graph, scales: &Scales) -> (Graph, Scales) {
     let mut split = Graph { nodes: Vec::new(), latent: None, ..graph.clone() };
     let mut renamed = vec![0];
@@ -67,7 +66,7 @@ pub fn split(graph: &Graph, scales: &Scales) -> (Graph, Scales) {
             _ => Activation::Identity,
         };
         let mut tensor = match layer {
-            // It does nothing, but may be needed as the last layer.
+            // This activation does nothing, but may be needed as the last layer.
             Op::Activation(Activation::Identity) if index + 1 < graph.nodes.len() => renamed[node.input],
             layer => split.push_from(renamed[node.input], layer),
         };
@@ -87,17 +86,17 @@ pub fn split(graph: &Graph, scales: &Scales) -> (Graph, Scales) {
 }
 
 impl Activations {
-    /// Runs `graph`, whose activations are nodes of their own, on `images`.
+    /// Runs `graph`, whose activations are separate nodes, on `images`.
     ///
     /// # Errors
-    /// [`QuantizeError`] where the graph cannot be written or run.
+    /// [`QuantizeError`] if the graph cannot be written or run.
     pub fn observe(graph: &Graph, images: &[Vec<f32>], tracer: &dyn Tracer) -> Result<Self, QuantizeError> {
         let shapes = graph.shapes()?;
         let mut tensors: Vec<Seen> =
             shapes.iter().map(|shape| Seen { channels: vec![0.0; shape.channels], ..Seen::default() }).collect();
         let mut see = |image: usize, tensor: TensorId, values: &[f32]| {
             let Some(seen) = tensors.get_mut(tensor) else { return };
-            // Every so many-th value of all images together, from another place in each.
+            // Values at regular steps over all images together, starting at another place in each.
             let step = (values.len() * images.len()).div_ceil(KEPT).max(1);
             seen.sample.extend(values.iter().skip(image % step).step_by(step));
             let channels = seen.channels.len();

@@ -1,4 +1,4 @@
-//! The 8-bit layers of a graph whose tensors' ranges are known.
+//! Builds the 8-bit layers of a graph whose tensors' ranges are known.
 
 use crate::{Graph, Int8Layer, Int8Operation, Op, Readers, TensorId};
 use nae_core::energy::Energy;
@@ -9,38 +9,37 @@ use super::QuantizeOptions;
 use super::activations::Activations;
 use super::range;
 
-/// Scale and zero point of what is in [0, 1), as TFLite fixes them for sigmoid; and of tanh and unit
-/// vectors.
+/// Scale and zero point that TFLite fixes for values in [0, 1), the output of sigmoid; and for tanh and unit vectors.
 const FIXED: [(f32, i8); 2] = [(1.0 / 256.0, -128), (1.0 / 128.0, 0)];
-/// Biases stay below this, so that no sum leaves 32 bits; the paired layout asks for 2^29.
+/// Biases stay below this, so that no sum exceeds 32 bits; the paired layout requires 2^29.
 const BIAS_LIMIT: f64 = (1 << 28) as f64;
-/// Factors stay above this, as the paired layout asks for: an output whose weights are so small is a
-/// step or two from its bias.
+/// Factors stay above this, as the paired layout requires: an output with weights so small differs from its bias by a
+/// step or two.
 const LEAST_FACTOR: f64 = 1.0 / (1 << 22) as f64;
-/// Most products in a sum, by the same reasoning.
+/// The largest number of products in a sum, for the same reason.
 const MOST_TAPS: usize = 1 << 14;
 /// Greatest stride of an 8-bit transposed convolution.
 const MOST_STRIDE: usize = 16;
 
-/// A quantised graph.
+/// A quantized graph.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
-    /// Its layers.
+    /// The graph of the new layers.
     pub graph: Graph,
-    /// Layers that stay f32, and why.
+    /// Layers that remain f32, with the reasons.
     pub float_layers: Vec<FloatLayer>,
 }
 
-/// A layer that is not quantised.
+/// A layer that is not quantized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FloatLayer {
     /// Number of the node, and its kind.
     pub node: (usize, &'static str),
-    /// What is wrong.
+    /// The reason why it is not.
     pub reason: &'static str,
 }
 
-/// Where a tensor of the f32 graph is in the new one: as f32, as i8, or both.
+/// The tensors of the new graph that represent a tensor of the f32 graph: as f32, as i8, or both.
 #[derive(Clone, Copy, Default)]
 struct Place {
     float: Option<TensorId>,
@@ -52,22 +51,22 @@ struct Builder<'a> {
     seen: &'a Activations,
     options: &'a QuantizeOptions,
     graph: Graph,
-    /// Who reads each tensor of the source.
+    /// The readers of each tensor of the source.
     readers: Readers,
-    /// Of each tensor of the source so far.
+    /// The places of the tensors of the source that were processed so far.
     places: Vec<Place>,
     float_layers: Vec<FloatLayer>,
 }
 
-/// Quantises every node of `source`, whose activations are nodes of their own, but those that `keep` says
-/// to leave and those that have no 8-bit form. A ReLU goes with the layer before it.
+/// Quantizes every node of `source`, whose activations are separate nodes, except the nodes for which `keep` returns
+/// true and those that have no 8-bit form. A ReLU is merged into the layer before it.
 pub(super) fn build(
     source: &Graph,
     seen: &Activations,
     options: &QuantizeOptions,
     keep: &dyn Fn(usize) -> bool,
 ) -> Built {
-    // Structural similarity is of f32 images.
+    // Structural similarity is defined for f32 images only.
     let element = match source.contract.energy {
         Energy::Ssim => Element::F32,
         _ => Element::I8(image_scale(source, options)),
@@ -92,7 +91,7 @@ pub(super) fn build(
     builder.finish()
 }
 
-/// The nodes of `source` that have weights or normalise: those that can lose what matters.
+/// The nodes of `source` that have weights or normalize: those whose quantization can lose accuracy.
 pub(super) fn weighted(source: &Graph) -> Vec<(usize, &'static str)> {
     let counts = |layer: &Op| {
         matches!(layer, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Dense(_) | Op::L2Normalize { .. } | Op::Add { .. })
@@ -100,7 +99,7 @@ pub(super) fn weighted(source: &Graph) -> Vec<(usize, &'static str)> {
     source.nodes.iter().enumerate().filter(|(_, n)| counts(&n.op)).map(|(i, n)| (i, name(&n.op))).collect()
 }
 
-/// What a layer is called in reports.
+/// The name of a layer in reports.
 pub(super) fn name(layer: &Op) -> &'static str {
     match layer {
         Op::Conv2d(_) => "convolution",
@@ -127,13 +126,13 @@ pub(super) fn name(layer: &Op) -> &'static str {
 impl Builder<'_> {
     fn node(&mut self, index: usize, keep: bool) {
         let node = &self.source.nodes[index];
-        // A ReLU that the layer before has done already.
+        // This ReLU was merged into the previous layer.
         if let Op::Activation(Activation::Relu) = node.op
             && self.places.len() == index + 2
         {
             return;
         }
-        // Between two conversions a function of one value gains nothing.
+        // An 8-bit function of one value between two conversions has no advantage.
         let is_float = self.places[node.input].integer.is_none();
         let reason = match &node.op {
             _ if keep => Some("as asked"),
@@ -151,7 +150,7 @@ impl Builder<'_> {
         };
         self.places.push(place);
         if self.relu_follows(index) && reason.is_none() {
-            // Both tensors are the clamped one: nothing else reads the first.
+            // Both tensors are the clamped one: no other layer reads the first.
             self.places.push(place);
         }
         let tensor = self.places.len() - 1;
@@ -165,7 +164,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The layer in f32.
+    /// Adds the layer in f32.
     fn float(&mut self, index: usize) -> Place {
         let node = &self.source.nodes[index];
         let input = self.as_float(node.input);
@@ -176,7 +175,7 @@ impl Builder<'_> {
         Place { float: Some(self.graph.push_from(input, layer)), integer: None }
     }
 
-    /// The layer in 8 bits.
+    /// Adds the layer in 8 bits.
     fn integer(&mut self, index: usize) -> Place {
         let node = &self.source.nodes[index];
         let input = self.as_integer(node.input);
@@ -214,7 +213,7 @@ impl Builder<'_> {
             Op::L2Normalize { .. } => Int8Layer::new(Int8Operation::L2Normalize, fixed(1)),
             Op::Add { other } => Int8Layer::new(Int8Operation::Add { other: self.as_integer(*other) }, own),
             Op::Multiply { other } => Int8Layer::new(Int8Operation::Multiply { other: self.as_integer(*other) }, own),
-            // What has no 8-bit form does not come here.
+            // A layer without an 8-bit form does not reach this function.
             _ => return self.float(index),
         };
         if relu {
@@ -224,7 +223,7 @@ impl Builder<'_> {
         Place { float: None, integer: Some(self.graph.push_from(input, layer)) }
     }
 
-    /// Whether the node's only reader is a ReLU right after it that its 8-bit form can do itself.
+    /// Whether the node's only reader is a ReLU right after it that its 8-bit form can include.
     fn relu_follows(&self, index: usize) -> bool {
         let tensor = index + 1;
         let next = self.source.nodes.get(index + 1);
@@ -233,7 +232,7 @@ impl Builder<'_> {
             && self.readers.only(tensor) == Some(index + 1)
     }
 
-    /// The tensor as f32, converted where it is not.
+    /// Returns the tensor as f32, converted if necessary.
     fn as_float(&mut self, tensor: TensorId) -> TensorId {
         let place = self.places[tensor];
         if let Some(float) = place.float {
@@ -244,7 +243,7 @@ impl Builder<'_> {
         float
     }
 
-    /// The tensor as i8, converted where it is not.
+    /// Returns the tensor as i8, converted if necessary.
     fn as_integer(&mut self, tensor: TensorId) -> TensorId {
         let place = self.places[tensor];
         if let Some(integer) = place.integer {
@@ -256,12 +255,13 @@ impl Builder<'_> {
         integer
     }
 
-    /// Whether a tensor of the source came with a scale.
+    /// Whether the model provides a scale for a tensor of the source.
     fn has_scale(&self, tensor: TensorId) -> bool {
         self.options.scales.tensors.contains_key(&tensor)
     }
 
-    /// Scale and zero point for a tensor of the source: those it came with, or by what was seen of it.
+    /// Scale and zero point for a tensor of the source: those that the model provides, or those chosen from its
+    /// statistics.
     fn scale(&self, tensor: TensorId) -> Quantization {
         match (tensor, self.options.scales.tensors.get(&tensor)) {
             (0, _) => image_scale(self.source, self.options),
@@ -289,7 +289,7 @@ impl Builder<'_> {
             Element::F32 => self.as_float(last),
             _ => self.as_integer(last),
         };
-        // The reconstruction is what the last layer writes; a conversion for the latent may lie after it.
+        // The reconstruction is the output of the last layer; a conversion for the latent may come after it.
         if tensor != self.graph.nodes.len() {
             let quantization = self.quantization(tensor);
             let shape = self.graph.input();
@@ -303,13 +303,13 @@ impl Builder<'_> {
     }
 }
 
-/// Scale and zero point of the image: those the model came with, or all that preprocessing can give.
+/// Scale and zero point of the image: those that the model provides, or those of the whole range of the preprocessing.
 fn image_scale(source: &Graph, options: &QuantizeOptions) -> Quantization {
     let whole = || range::affine(source.contract.preprocessing.low(), source.contract.preprocessing.high());
     options.scales.tensors.get(&0).copied().unwrap_or_else(whole)
 }
 
-/// Why a layer has no 8-bit form.
+/// The reason why a layer has no 8-bit form, if it has none.
 fn no_int8_form(layer: &Op) -> Option<&'static str> {
     let many = "its sums have more products than 32 bits are sure to hold";
     match layer {
@@ -334,7 +334,7 @@ fn no_int8_form(layer: &Op) -> Option<&'static str> {
     }
 }
 
-/// Whether the 8-bit form can end in a ReLU.
+/// Whether the 8-bit form can include a ReLU.
 fn has_clamp(layer: &Op) -> bool {
     matches!(layer, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Dense(_) | Op::Add { .. } | Op::Multiply { .. })
 }
@@ -344,7 +344,7 @@ fn fixed(which: usize) -> Quantization {
     Quantization::new(scale, zero_point).unwrap_or_else(|_| range::affine(0.0, 1.0))
 }
 
-/// A function of one value as a table of all values.
+/// Returns a function of one value as a table of the results for all values.
 fn table(activation: Activation, from: Quantization, to: Quantization) -> Vec<i8> {
     (i8::MIN..=i8::MAX).map(|q| to.quantize(activation.apply(from.dequantize(q)))).collect()
 }
@@ -357,7 +357,8 @@ struct Weights {
 }
 
 impl Weights {
-    /// Rows of `weights` are the outputs'; `stored` are the scales they came with, if any.
+    /// Quantizes weights and biases. Each row of `weights` belongs to one output; `stored` are the scales that the
+    /// model provides, if any.
     fn new(weights: &[f32], bias: &[f32], stored: &[f32], from: Quantization, to: Quantization) -> Self {
         let row = (weights.len() / bias.len().max(1)).max(1);
         let mut made = Self { values: Vec::with_capacity(weights.len()), bias: Vec::new(), factors: Vec::new() };
@@ -368,8 +369,8 @@ impl Weights {
             let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs()))) / 127.0;
             // A row of very small weights must not make its bias too large an integer, or its factor too small.
             let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
-            // A scale that weights came with gives the same integers again, but for −128, which becomes −127: two weights
-            // in a word of [`Layout::Paired`](nae_core::kernels::int8::Layout) leave no room for it.
+            // A scale that the model provides gives the same integers again, except −128, which becomes −127: with two
+            // weights in a word of [`Layout::Paired`](nae_core::kernels::int8::Layout) there is no room for it.
             let scale = if stored > 0.0 { stored } else { greatest }.max(least);
             made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
             made.bias.push((bias / (input * scale)).round() as i32);
@@ -400,7 +401,7 @@ mod tests {
             for (integer, found) in (i8::MIN..=i8::MAX).zip(table(activation, from, to)) {
                 let x = 0.05 * (f64::from(integer) - 10.0);
                 let expected = (function(x) / 0.02 - 20.0).clamp(-128.0, 127.0);
-                // f32, and a half either way.
+                // The error of f32, plus a half for rounding.
                 assert!(
                     (f64::from(found) - expected).abs() <= 0.5 + 1e-4,
                     "{activation:?} {integer}: {found} {expected}"
@@ -413,7 +414,7 @@ mod tests {
     fn weights_that_came_with_a_scale_keep_it_and_their_integers() {
         let q = Quantization::new(0.5, 0).expect("a scale");
         let weights = Weights::new(&[-1.28, 1.0, -1.27, 0.01], &[0.1], &[0.01], q, q);
-        // The least integer has no room beside another weight.
+        // The least integer does not fit beside another weight.
         assert_eq!(weights.values, [-127, 100, -127, 1]);
         assert!((weights.factors[0] - 0.01).abs() < 1e-9, "{:?}", weights.factors);
         assert_eq!(weights.bias, [20]);

@@ -1,11 +1,10 @@
-//! Evens out the channels of a tensor between two layers with weights: dividing a channel by a factor
-//! and multiplying the weights that read it by the same changes nothing in f32, since what lies
-//! between is ReLU and the like; but one scale must serve all channels of an 8-bit tensor, and one all
-//! weights of an output.
+//! Evens out the channels of a tensor between two layers with weights. Dividing a channel by a factor and multiplying
+//! the weights that read it by the same factor changes nothing in f32, since only ReLU and similar functions lie
+//! between. In 8 bits, however, one scale must serve all channels of a tensor, and one all weights of an output.
 //!
-//! Nagel, van Baalen, Blankevoort and Welling, "Data-Free Quantization Through Weight Equalization
-//! and Bias Correction", ICCV 2019; with ranges of activations in place of the first layer's
-//! weights, which have a scale an output here, as in Xiao et al., "SmoothQuant", ICML 2023.
+//! Nagel, van Baalen, Blankevoort and Welling, "Data-Free Quantization Through Weight Equalization and Bias
+//! Correction", ICCV 2019. Ranges of activations take the place of the first layer's weights, which have a scale per
+//! output here, as in Xiao et al., "SmoothQuant", ICML 2023.
 
 use crate::{Graph, Op, Readers};
 use nae_core::Shape;
@@ -13,10 +12,11 @@ use nae_core::layer::Activation;
 
 use super::activations::Activations;
 
-/// Factors stay within this of each other's mean: beyond, a channel that is nearly dead would rule.
+/// The largest ratio of a factor to the mean of all, in either direction: without a limit, a channel that is nearly
+/// dead would dominate.
 const MOST: f32 = 16.0;
 
-/// The evened-out graph; `None` where there is no such pair of layers.
+/// Returns the evened-out graph; `None` if there is no such pair of layers.
 pub fn equalize(graph: &Graph, seen: &Activations) -> Option<Graph> {
     let (mut equal, readers) = (graph.clone(), graph.readers());
     let shapes = graph.shapes().ok()?;
@@ -37,7 +37,7 @@ pub fn equalize(graph: &Graph, seen: &Activations) -> Option<Graph> {
     found.then_some(equal)
 }
 
-/// √(range of the activation / range of the weights that read it), about 1 in the geometric mean.
+/// √(range of the activation / range of the weights that read it), scaled to a geometric mean of 1.
 fn factors(activations: &[f32], weights: &[f32]) -> Vec<f32> {
     let raw: Vec<f32> = activations
         .iter()
@@ -46,12 +46,12 @@ fn factors(activations: &[f32], weights: &[f32]) -> Vec<f32> {
         .collect();
     let logs: Vec<f32> = raw.iter().filter(|f| f.is_finite()).map(|f| f.ln()).collect();
     let mean = if logs.is_empty() { 1.0 } else { (logs.iter().sum::<f32>() / logs.len() as f32).exp() };
-    // A channel that is always 0, or never read, stays as it is.
+    // A channel that is always 0, or never read, does not change.
     raw.iter().map(|f| if f.is_finite() { (f / mean).clamp(1.0 / MOST, MOST) } else { 1.0 }).collect()
 }
 
-/// The tensor that the layer with weights after node `first` reads, and that layer, where nothing but
-/// functions with f(ax) = a·f(x) lies between and nothing else reads any of it.
+/// Returns the tensor that the layer with weights after node `first` reads, and that layer, if only functions with
+/// f(ax) = a·f(x) lie between and no other layer reads any tensor between.
 fn pair(graph: &Graph, readers: &Readers, shapes: &[Shape], first: usize) -> Option<(usize, usize)> {
     if !graph.nodes[first].op.has_weights() {
         return None;
@@ -66,7 +66,7 @@ fn pair(graph: &Graph, readers: &Readers, shapes: &[Shape], first: usize) -> Opt
             | Op::MaxPool2d(_)
             | Op::AveragePool2d(_)
             | Op::Resize { .. } => {}
-            // The same channels in the same order.
+            // These are the same channels in the same order.
             Op::Reshape(shape) if shape.channels == channels => {}
             _ => return None,
         }
@@ -74,7 +74,7 @@ fn pair(graph: &Graph, readers: &Readers, shapes: &[Shape], first: usize) -> Opt
     }
 }
 
-/// The greatest absolute weight that reads each of `channels`. Weights have the input channel last.
+/// The greatest absolute weight that reads each of `channels`. In weights, the input channel is the last axis.
 fn greatest_by_input(layer: &Op, channels: usize) -> Option<Vec<f32>> {
     let weights = match layer {
         Op::Conv2d(layer) => &layer.weights,
@@ -101,7 +101,8 @@ fn multiply_inputs(layer: &mut Op, factors: &[f32]) {
     }
 }
 
-/// Rows of weights are outputs; a dense layer's are in HWC order, channels last.
+/// Divides weights and biases by the factor of their output. Rows of weights are outputs; those of a dense layer are in
+/// HWC order, channels last.
 fn divide_outputs(layer: &mut Op, factors: &[f32]) {
     let (weights, bias) = match layer {
         Op::Conv2d(layer) => (&mut layer.weights, &mut layer.bias),

@@ -1,4 +1,4 @@
-//! What quantisation costs: energies of the engine before and after, and what they are good for.
+//! The cost of quantization: energies and reconstructions of a model as a device computes them.
 
 use crate::{Graph, emit};
 use nae_core::engine::{Engine, EngineError};
@@ -6,7 +6,7 @@ use nae_core::model::Model;
 
 use super::QuantizeError;
 
-/// A file at an address that the engine can use.
+/// A file at an address that is aligned for the engine.
 pub(super) struct Aligned(Vec<u32>, usize);
 
 impl Aligned {
@@ -24,7 +24,7 @@ impl Aligned {
     }
 }
 
-/// Energy and reconstruction of each image; 8-bit models get images quantised as they say.
+/// Computes the energy and reconstruction of each image; for 8-bit models, images are quantized with the model's scale.
 fn run(
     graph: &Graph,
     images: &[Vec<f32>],
@@ -56,17 +56,17 @@ fn run(
     Ok(())
 }
 
-/// The energy of each image under `graph`, as a device computes it.
+/// Returns the energy of each image under `graph`, as a device computes it.
 ///
 /// # Errors
-/// [`QuantizeError`] where the graph cannot be written or run.
+/// [`QuantizeError`] if the graph cannot be written or run.
 pub fn energies(graph: &Graph, images: &[Vec<f32>]) -> Result<Vec<f32>, QuantizeError> {
     let mut energies = Vec::with_capacity(images.len());
     run(graph, images, |energy, _| energies.push(energy))?;
     Ok(energies)
 }
 
-/// Mean squared difference between the reconstructions of two networks.
+/// Returns the mean squared difference between the reconstructions of two networks.
 ///
 /// # Errors
 /// As [`energies`].

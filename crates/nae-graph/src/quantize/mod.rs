@@ -1,15 +1,15 @@
-//! Quantisation after training: from a graph of f32 and images that it should work on to a graph of 8-bit layers.
+//! Quantization after training: converts a graph of f32 and representative images to a graph of 8-bit layers.
 //!
-//! Weights are symmetric with one scale an output channel, activations have one scale and zero point a tensor (Jacob et
-//! al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018), and
-//! both are what TFLite's reference kernels take. In order: `activations` splits fused activations off and looks at what
-//! every tensor holds, `equalize` evens the channels out, `range` chooses each tensor's scale, `build` makes the 8-bit
-//! layers, [`evaluate`](mod@evaluate) runs them as a device does. A model that comes with scales keeps them, and its
-//! channels as they are.
+//! Weights are symmetric with one scale per output channel, activations have one scale and zero point per tensor (Jacob
+//! et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018),
+//! as in TFLite's reference kernels. In order: `activations` splits off fused activations and collects statistics of
+//! every tensor, `equalize` evens out the channels, `range` chooses each tensor's scale, `build` makes the 8-bit
+//! layers, [`evaluate`](mod@evaluate) runs them as a device does. A model that provides scales keeps them, and its
+//! channels are not evened out.
 //!
-//! What the tensors of the f32 graph hold is shown by a [`Tracer`]: a program for the processor (`nae-simd`), since a
-//! range does not depend on the last bit of a sum. What 8 bits cost is judged by `nae-core`'s engine, since its rounding
-//! is the device's.
+//! The values of the f32 graph's tensors are computed by a [`Tracer`]: a program for the processor (`nae-simd`), since
+//! a range does not depend on the last bit of a sum. The cost of 8 bits is measured with `nae-core`'s engine, since its
+//! rounding is that of the device.
 
 mod activations;
 mod build;
@@ -30,17 +30,17 @@ pub use equalize::equalize;
 pub use range::Ranges;
 pub use scales::Scales;
 
-/// What can be chosen.
+/// Options of quantization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizeOptions {
-    /// How the range of a tensor is chosen.
+    /// The method by which the range of a tensor is chosen.
     pub ranges: Ranges,
-    /// Whether channels are evened out; `None` to do what leaves the smaller error on the images.
+    /// Whether channels are evened out; `None` for the choice with the smaller error on the images.
     pub equalize: Option<bool>,
-    /// How weights are laid out.
+    /// The layout of the weights.
     pub layout: Layout,
-    /// Scales that tensors and weights of the graph have already, as those of a QDQ-quantised ONNX model do: nothing
-    /// is chosen there. Where there are any, channels are not evened out, for which scales would be wrong.
+    /// Scales that tensors and weights of the graph have already, as in a QDQ-quantized ONNX model: for these, nothing
+    /// is chosen. If there are any, channels are not evened out, since the scales would then be wrong.
     pub scales: Scales,
 }
 
@@ -50,17 +50,17 @@ impl Default for QuantizeOptions {
     }
 }
 
-/// A model that cannot be quantised.
+/// The reason why a model cannot be quantized.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantizeError {
-    /// There is nothing to choose ranges by.
+    /// There are no images from which ranges could be chosen.
     #[error("no images to choose ranges by; --calibrate needs some")]
     NoImages,
-    /// The graph is not valid, or the quantised one cannot be written.
+    /// The graph is not valid, or the quantized one cannot be written.
     #[error("the quantised model cannot be written: {0}")]
     Write(GraphError),
-    /// The parser refuses it.
+    /// The parser refuses the file of the graph.
     #[error("the quantised model cannot be read: {0}")]
     Model(ModelError),
     /// The engine cannot run it on an image.
@@ -89,26 +89,26 @@ impl From<EngineError> for QuantizeError {
     }
 }
 
-/// A model in 8 bits, with the f32 model it was made of.
+/// A model in 8 bits, with the f32 model it was made from.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     /// The 8-bit layers, without calibration: its energies are not those of the f32 model.
     pub graph: Graph,
-    /// Layers that stay f32, and why.
+    /// Layers that remain f32, with the reasons.
     pub float_layers: Vec<FloatLayer>,
     /// Whether channels were evened out.
     pub equalized: bool,
-    /// The f32 model whose nodes [`Quantized::without`] counts.
+    /// The f32 model, whose node numbers [`Quantized::without`] uses.
     source: Graph,
     activations: Activations,
     options: QuantizeOptions,
 }
 
-/// Quantises `graph` with ranges chosen on `images`: HWC, in the range of its preprocessing. `tracer` shows what its
-/// tensors hold.
+/// Quantizes `graph` with ranges chosen on `images`: HWC, in the range of its preprocessing. `tracer` computes the
+/// values of its tensors.
 ///
 /// # Errors
-/// [`QuantizeError`].
+/// [`QuantizeError`] if there are no images, or the graph cannot be written or run.
 pub fn quantize(
     graph: &Graph,
     images: &[Vec<f32>],
@@ -149,17 +149,17 @@ pub fn quantize(
 }
 
 impl Quantized {
-    /// Nodes that were quantised, by number and kind: what [`Quantized::without`] takes.
+    /// The nodes that were quantized, by number and kind: the possible arguments of [`Quantized::without`].
     pub fn nodes(&self) -> Vec<(usize, &'static str)> {
         build::weighted(&self.source)
     }
 
-    /// Tensors whose scales are those that the model came with.
+    /// Number of tensors whose scales the model provided.
     pub fn own_scales(&self) -> usize {
         self.options.scales.tensors.len()
     }
 
-    /// The model with node `kept` in f32 and all others quantised: what that one costs.
+    /// The model with node `kept` in f32 and all others quantized, which shows the cost of quantizing that node.
     pub fn without(&self, kept: usize) -> Graph {
         build::build(&self.source, &self.activations, &self.options, &|node| node == kept).graph
     }

@@ -1,22 +1,22 @@
-//! From the values of a tensor to its scale and zero point.
+//! Chooses the scale and zero point of a tensor from its values.
 
 use nae_core::quantization::Quantization;
 
 use super::activations::Seen;
 
-/// How the range of a tensor is chosen. What lies beyond is clipped.
+/// The method by which the range of a tensor is chosen. Values outside are clipped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ranges {
-    /// All that was seen.
+    /// From the least to the greatest value seen.
     MinMax,
-    /// From this share of the values below to the same above; such as 0.999 for one in a thousand clipped on
+    /// From the quantile 1 − p to the quantile p of the values, for this p: 0.999 clips one value in a thousand on
     /// either side.
     Percentile(f64),
-    /// Where rounding and clipping together have the least mean squared error.
+    /// The range for which rounding and clipping together have the least mean squared error.
     MeanSquaredError,
 }
 
-/// Scale and zero point for a tensor. 0 is always exact.
+/// Chooses the scale and zero point of a tensor. 0 is always exact.
 pub(super) fn choose(seen: &Seen, ranges: Ranges) -> Quantization {
     let whole = (seen.least, seen.greatest);
     let (least, greatest) = match ranges {
@@ -27,12 +27,12 @@ pub(super) fn choose(seen: &Seen, ranges: Ranges) -> Quantization {
     affine(least, greatest)
 }
 
-/// The scale and zero point of a range, widened to hold 0: 255 steps, 0 on one of them.
+/// Returns the scale and zero point of a range, which is widened to contain 0: 255 steps, with 0 on one of them.
 pub(super) fn affine(least: f32, greatest: f32) -> Quantization {
     let (least, greatest) = (f64::from(least.min(0.0)), f64::from(greatest.max(0.0)));
     let scale = (greatest - least) / 255.0;
     let zero_point = (-128.0 - least / scale).round().clamp(-128.0, 127.0);
-    // A tensor of zeros has no range; any scale will do.
+    // A tensor of zeros has no range, so any scale is valid.
     Quantization::new(scale as f32, zero_point as i8).unwrap_or(UNIT)
 }
 
@@ -50,8 +50,8 @@ fn percentile(sample: &[f32], share: f64) -> Option<(f32, f32)> {
     Some((at(1.0 - share), at(share)))
 }
 
-/// The part of the whole range with the least mean squared error. Each end is moved in steps of a
-/// fiftieth of the range, the upper first, then the lower, then both again.
+/// The part of the whole range with the least mean squared error. Each end is moved in steps of a fiftieth of the
+/// range: the upper first, then the lower, then both again.
 fn least_error(sample: &[f32], (least, greatest): (f32, f32)) -> (f32, f32) {
     const STEPS: u8 = 40;
     let mut best = (least, greatest);
@@ -71,7 +71,7 @@ fn least_error(sample: &[f32], (least, greatest): (f32, f32)) -> (f32, f32) {
     best
 }
 
-/// Sum of squares of what is lost.
+/// Sum of the squared errors of quantization.
 fn error(sample: &[f32], (least, greatest): (f32, f32)) -> f64 {
     let quantization = affine(least, greatest);
     let (scale, zero_point) = (quantization.scale(), f32::from(quantization.zero_point()));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_stray_value_is_clipped_where_that_is_better() {
-        // Two thousand values spread over [0, 1], and one far off.
+        // Two thousand values spread over [0, 1], and one far away.
         let mut sample: Vec<f32> = (0..2000).map(|i| i as f32 / 2000.0).collect();
         sample.push(2.0);
         let seen = seen(sample);

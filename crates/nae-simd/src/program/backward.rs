@@ -1,4 +1,4 @@
-//! A program run back: from the gradient at the output to that at the input, and to those of the weights.
+//! The backward pass of a program: from the gradient at the output to that at the input, and to those of the weights.
 
 use nae_graph::TensorId;
 
@@ -11,9 +11,10 @@ use crate::resample::{average_pool_backward, max_pool_backward, nearest_backward
 use crate::sums::Finish;
 
 impl Program {
-    /// From the gradient at the output to that at the input, which is left out (empty) where it is not `wanted`. Gathers gradients of weights where `gradients` is there.
+    /// Returns the gradient at the input for that at the output; it is left out (empty) if it is not `wanted`.
+    /// Accumulates gradients of weights if `gradients` is given.
     ///
-    /// `trace` is that of a pass with this `input`. The program was compiled for training.
+    /// `trace` must be that of a pass with this `input`. The program must have been compiled for training.
     pub fn backward(
         &self,
         input: &Planes,
@@ -22,7 +23,7 @@ impl Program {
         wanted: bool,
         mut gradients: Option<&mut Gradients>,
     ) -> Planes {
-        // By tensor: what its readers so far have given.
+        // For each tensor, the sum of the gradients from its readers so far.
         let mut at: Vec<Option<Planes>> = (0..=self.steps.len()).map(|_| None).collect();
         at[self.steps.len()] = Some(gradient);
         for (index, step) in self.steps.iter().enumerate().rev() {
@@ -43,7 +44,7 @@ impl Program {
     }
 }
 
-/// Adds a reader's part to the gradient at a tensor.
+/// Adds a reader's contribution to the gradient at a tensor.
 fn give(at: &mut Option<Planes>, part: Planes) {
     match at {
         Some(sum) => add(&mut sum.data, &part.data),
@@ -51,17 +52,17 @@ fn give(at: &mut Option<Planes>, part: Planes) {
     }
 }
 
-/// The pass that is gone back, at one of its steps.
+/// The backward pass at one of its steps.
 struct Pass<'a> {
     input: &'a Planes,
     trace: &'a Trace,
     index: usize,
-    /// Whether anybody wants the gradient at the step's input.
+    /// Whether the gradient at the step's input is needed.
     wanted: bool,
 }
 
 impl Step {
-    /// The gradient at the second tensor of a sum or a product; `first` is the first tensor.
+    /// Returns the gradient at the second tensor of a sum or a product; `first` is the first tensor.
     fn to_other(&self, first: &Planes, gradient: &Planes) -> Planes {
         let mut through = gradient.clone();
         if let Operation::Multiply = self.operation {
@@ -70,7 +71,7 @@ impl Step {
         through
     }
 
-    /// The gradient at the input for that at the output; empty where nobody wants it and it takes a kernel.
+    /// Returns the gradient at the input for that at the output; empty if it is not needed and would take a kernel.
     fn back(&self, pass: &Pass<'_>, mut gradient: Planes, gradients: Option<&mut Gradients>) -> Planes {
         let before = pass.trace.tensor(pass.input, self.input);
         let output = &pass.trace.outputs[pass.index];

@@ -1,4 +1,4 @@
-//! From a graph to a program: what each layer becomes, and which steps share memory or a pass.
+//! Compiles a graph to a program: chooses the operation of each layer, and the steps that share memory or a pass.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
@@ -16,10 +16,11 @@ use crate::plane::Size;
 use crate::pointwise::{Scaling, goes_back_by_output};
 use crate::resample::{Alignment, Enlargement, PoolWindows};
 
-/// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
+/// The largest number of pixels of a plane: there are tables of the source of each pixel, of some tens of bytes per
+/// pixel.
 const LARGEST_PLANE: usize = 1 << 22;
 
-/// Why a graph has no program.
+/// The reason why a graph has no program.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
@@ -29,17 +30,17 @@ pub enum CompileError {
     /// A plane is too large.
     #[error("planes of {width}x{height} pixels are larger than the 2^22 that a program takes")]
     Plane {
-        /// Its width.
+        /// The width of the plane, in pixels.
         width: usize,
-        /// Its height.
+        /// The height of the plane, in pixels.
         height: usize,
     },
-    /// A layer that there is no loop for.
+    /// A layer is not supported.
     #[error("layer {node} {reason}")]
     Layer {
-        /// Its node.
+        /// The number of its node.
         node: usize,
-        /// What it is or has.
+        /// The kind or property that is not supported.
         reason: &'static str,
     },
 }
@@ -52,7 +53,7 @@ impl Program {
     /// Lays out the weights of `graph`.
     ///
     /// # Errors
-    /// [`CompileError`] names the layer that there is no loop for, or what is wrong with the graph.
+    /// [`CompileError`] that names the unsupported layer, or the fault of the graph.
     pub fn compile(graph: &Graph, options: &Options<'_>) -> Result<Self, CompileError> {
         let shapes = graph.shapes()?;
         if let Some(&Shape { height, width, .. }) = shapes.iter().find(|s| s.height * s.width > LARGEST_PLANE) {
@@ -87,7 +88,7 @@ impl Program {
     }
 }
 
-/// Clamps become part of the layer before them, where nothing else reads that layer.
+/// Merges clamps into the layer before them, if nothing else reads that layer.
 fn fuse_clamps(steps: &mut [Step], readers: &Readers) {
     for clamp in 0..steps.len() {
         let (Operation::Clamp(min, max), Some(writer)) = (&steps[clamp].operation, steps[clamp].input.checked_sub(1))
@@ -107,7 +108,8 @@ fn fuse_clamps(steps: &mut [Step], readers: &Readers) {
     }
 }
 
-/// Says of each step what it may write over, and where a gradient passes a rectifier together with the next layer.
+/// Determines for each step which tensor it may overwrite, and where a gradient passes a rectifier together with the
+/// next layer.
 fn plan(steps: &mut [Step], readers: &Readers) {
     for tensor in 0..steps.len() {
         if let Some(last) = readers.last(tensor).and_then(|step| steps.get_mut(step)) {
@@ -129,7 +131,7 @@ fn plan(steps: &mut [Step], readers: &Readers) {
                 step.gate = Some(slope);
                 steps[writer].gated = true;
             }
-            // A kernel's way back does not need its output.
+            // The backward pass of a kernel does not need its output.
             (Operation::Normalize(_), Some(None)) => step.overwrites = true,
             (Operation::Activation(activation), Some(None)) => step.overwrites = goes_back_by_output(*activation),
             _ => {}
@@ -142,7 +144,7 @@ struct Context {
     learned: Option<Learned>,
 }
 
-/// A layer's weights, `[output][row][column][input channel]`, and how its kernel is read.
+/// A layer's weights, `[output][row][column][input channel]`, and the direction in which its kernel is read.
 struct Weights<'a> {
     reading: Reading,
     window: KernelWindow,
@@ -151,7 +153,7 @@ struct Weights<'a> {
 }
 
 impl Context {
-    /// What a step does; or what about it there is no loop for.
+    /// Returns the operation of a step, or the reason why it is not supported.
     fn operation(&self, step: &nae_graph::Step<'_>, slots: &mut Slots) -> Result<Operation, &'static str> {
         let (from, to) = (size(step.from), size(step.output));
         Ok(match step.op {
@@ -237,7 +239,7 @@ impl Context {
             slope => slope,
         };
         let [rows, columns] = window.kernel;
-        // A dense layer's outputs are one after the other, whatever shape they are given then.
+        // A dense layer's outputs are consecutive, whatever shape they are given afterwards.
         let made = if bias.len() == to.c { to } else { Size { h: 1, w: 1, c: to.len() } };
         let weight = |o: usize, i: usize, r: usize, c: usize| weights[((o * rows + r) * columns + c) * from.c + i];
         let (wide, narrow, other) = match reading {
@@ -262,7 +264,7 @@ impl Context {
         })))
     }
 
-    /// Windows that are no blocks side by side: there is no way back through them.
+    /// Returns windows that are not adjacent blocks; they have no backward pass.
     fn windows(
         &self,
         kernel: [usize; 2],
@@ -293,7 +295,8 @@ fn resize(mode: ResizeMode, from: Size, to: Size) -> Result<Operation, &'static 
     Ok(Operation::Enlarge(Enlargement::new([from.h, from.w], [to.h, to.w], alignment)))
 }
 
-/// The window of a kernel. What is cut off or added at the bottom and at the right follows from the output's size.
+/// The window of a kernel. The rows and columns cut off or added at the bottom and at the right follow from the
+/// output's size.
 fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> Result<KernelWindow, &'static str> {
     if down != across {
         return Err("has another stride down than across");
@@ -301,7 +304,7 @@ fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> R
     Ok(KernelWindow { kernel, stride: down, padding: [padding.top, padding.left] })
 }
 
-/// The side of a pool's windows, where they are squares side by side.
+/// The side of a pool's windows, if they are adjacent squares.
 fn blocks([rows, columns]: [usize; 2], stride: [usize; 2], padding: Padding) -> Option<usize> {
     (rows == columns && stride == [rows, rows] && padding == Padding::NONE).then_some(rows)
 }

@@ -1,4 +1,4 @@
-//! A program run forward: for its result alone, or with all that the way back needs.
+//! The forward pass of a program: for its result only, or with all values that the backward pass needs.
 
 use nae_graph::TensorId;
 
@@ -8,16 +8,16 @@ use crate::plane::Planes;
 use crate::pointwise::{activate, add, clamp, multiply, normalize, rectify, softmax};
 use crate::resample::{average_pool, max_pool, nearest};
 
-/// What a program gives for a batch.
+/// The results of a program for a batch.
 #[derive(Debug)]
 pub struct Reconstructed {
-    /// What the last step writes.
+    /// The output of the last step.
     pub output: Planes,
-    /// The latent code, where the graph has marked it.
+    /// The latent code, if the graph has marked it.
     pub latent: Option<Planes>,
 }
 
-/// What a step's way back needs beside its input and output.
+/// The values that a step's backward pass needs in addition to its input and output.
 #[derive(Debug)]
 pub(super) enum Saved {
     Nothing,
@@ -25,7 +25,7 @@ pub(super) enum Saved {
     Moments(Moments),
 }
 
-/// Activations of one pass: the output of each step, some left empty where the way back does without.
+/// Activations of one pass: the output of each step, or an empty one if the backward pass does not need it.
 #[derive(Debug)]
 pub struct Trace {
     pub(super) outputs: Vec<Planes>,
@@ -33,29 +33,30 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The output of the program, whose input was `input`.
+    /// The output of the program for the input `input`.
     pub fn output<'a>(&'a self, input: &'a Planes) -> &'a Planes {
         self.outputs.last().unwrap_or(input)
     }
 
-    /// A tensor of the pass whose input was `input`.
+    /// A tensor of the pass with the input `input`.
     pub(super) fn tensor<'a>(&'a self, input: &'a Planes, tensor: TensorId) -> &'a Planes {
         tensor.checked_sub(1).and_then(|step| self.outputs.get(step)).unwrap_or(input)
     }
 }
 
 impl Program {
-    /// The output for a batch of images, of the size of [`input`](Self::input) each.
+    /// Returns the output for a batch of images, each of the size of [`input`](Self::input).
     pub fn run(&self, input: Planes) -> Reconstructed {
         self.observe(input, |_, _| {})
     }
 
-    /// As [`run`](Self::run), and shows each step's output with the number of its tensor, as soon as it is there.
+    /// As [`run`](Self::run), and calls `seen` with each step's output and the number of its tensor, as soon as it is
+    /// computed.
     pub fn observe(&self, input: Planes, mut seen: impl FnMut(TensorId, &Planes)) -> Reconstructed {
         let mut tensors: Vec<Planes> = Vec::with_capacity(self.steps.len() + 1);
         tensors.push(input);
         for (index, step) in self.steps.iter().enumerate() {
-            // What nothing reads any more, the step may write over.
+            // The step may overwrite a tensor that nothing reads any more.
             let owned = step.last_read.contains(&step.input).then(|| std::mem::take(&mut tensors[step.input]));
             let other =
                 step.other.map(|other| if other == step.input { Other::Itself } else { Other::At(&tensors[other]) });
@@ -73,7 +74,7 @@ impl Program {
         Reconstructed { output: tensors.pop().unwrap_or_default(), latent }
     }
 
-    /// Runs forward and keeps what [`backward`](Self::backward) needs.
+    /// Runs forward and keeps the values that [`backward`](Self::backward) needs.
     pub fn trace(&self, input: &Planes) -> Trace {
         let mut trace =
             Trace { outputs: Vec::with_capacity(self.steps.len()), saved: Vec::with_capacity(self.steps.len()) };
@@ -94,7 +95,7 @@ impl Program {
     }
 }
 
-/// What a step reads: its own to write over, or not.
+/// A step's input, either owned, so that it may be overwritten, or borrowed.
 enum Input<'a> {
     Owned(Planes),
     Borrowed(&'a Planes),
@@ -119,7 +120,7 @@ impl Input<'_> {
 /// A step's second tensor.
 enum Other<'a> {
     At(&'a Planes),
-    /// The first once more.
+    /// The first tensor again.
     Itself,
 }
 
@@ -188,7 +189,7 @@ impl Operation {
     }
 }
 
-/// The first tensor with the second worked into it.
+/// Combines the second tensor into the first.
 fn combined(x: Input<'_>, other: Option<Other<'_>>, combine: fn(&mut [f32], &[f32])) -> Planes {
     let mut output = x.own();
     match other {

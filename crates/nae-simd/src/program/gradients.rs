@@ -1,5 +1,5 @@
-//! Gradients of weights: where they are gathered on the way back, and how those of several shards become sums in the
-//! order that the owner of the weights has them in.
+//! Gradients of weights: their accumulation in the backward pass, and the sums over several shards in the weight order
+//! of their owner.
 
 use super::Program;
 use crate::outer::Outer;
@@ -7,7 +7,7 @@ use crate::plane::Planes;
 use crate::pointwise::add;
 use crate::workspace::Workspace;
 
-/// What is learned: a vector, or a kernel.
+/// A learned parameter: a vector, or a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
     Vector(usize),
@@ -19,12 +19,12 @@ pub(super) enum Slot {
 pub(super) struct Slots(Vec<Slot>);
 
 impl Slots {
-    /// A slot for a vector of so many values.
+    /// Adds a slot for a vector of `len` values.
     pub(super) fn vector(&mut self, len: usize) -> usize {
         self.add(Slot::Vector(len))
     }
 
-    /// A slot for a kernel.
+    /// Adds a slot for a kernel.
     pub(super) fn kernel(&mut self, taps: Taps, order: WeightOrder) -> usize {
         self.add(Slot::Kernel(taps, order))
     }
@@ -39,7 +39,7 @@ impl Slots {
     }
 }
 
-/// A kernel between two planes, the wide of which has the windows.
+/// A kernel between two planes; the windows lie in the wide one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taps {
     /// Rows and columns.
@@ -51,7 +51,7 @@ pub(crate) struct Taps {
 }
 
 /// The order in which the gradient of a kernel's weights is given. Of the two planes between which a kernel lies, the
-/// wide one has the windows: a convolution's input, a transposed convolution's output, a dense layer's input.
+/// wide one contains the windows: a convolution's input, a transposed convolution's output, a dense layer's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightOrder {
     /// `[narrow channel][wide channel][row][column]`: convolutions and transposed convolutions in PyTorch and burn.
@@ -66,7 +66,8 @@ impl Taps {
         self.kernel[0] * self.kernel[1] * self.wide * self.narrow
     }
 
-    /// Where that order has the weight between channels `a` of the wide plane and `b` of the narrow at `row` and `column`.
+    /// The index, in that order, of the weight between channels `a` of the wide plane and `b` of the narrow one at
+    /// `row` and `column`.
     fn place(&self, order: WeightOrder, a: usize, b: usize, row: usize, column: usize) -> usize {
         let [rows, columns] = self.kernel;
         match order {
@@ -75,7 +76,7 @@ impl Taps {
         }
     }
 
-    /// Writes `[row][column][wide][narrow]`, for some channels of the narrow plane, in the order asked for.
+    /// Writes `[row][column][wide][narrow]`, for some channels of the narrow plane, in the requested order.
     fn order(&self, order: WeightOrder, values: &[f32], ordered: &mut [f32]) {
         let taps = self.kernel[0] * self.kernel[1];
         if order == WeightOrder::NarrowLast && taps == 1 {
@@ -84,7 +85,7 @@ impl Taps {
         }
         let narrow = values.len() / (taps * self.wide);
         let part = Self { narrow, ..*self };
-        // As many channels at once as share a line of the cache.
+        // As many channels at once as share a cache line.
         const LINE: usize = 16;
         for first in (0..narrow).step_by(LINE) {
             let channels = first..(first + LINE).min(narrow);
@@ -102,7 +103,7 @@ impl Taps {
 }
 
 impl Program {
-    /// Gradients that are zero, to be gathered in.
+    /// Returns gradients that are zero, for accumulation.
     pub fn gradients(&self) -> Gradients {
         Gradients {
             gathered: self.slots.iter().map(|_| Gathered::Nothing).collect(),
@@ -110,10 +111,10 @@ impl Program {
         }
     }
 
-    /// The sums of the gradients of the shards of a batch: of each [learned](super::Learned) node in turn those of its
-    /// weights, in the order asked for, then of its biases where they are learned; of a group normalisation scale and
-    /// shift. `work` is given parts that do not depend on each other, to [run](SumPart::run) all of them, on whatever
-    /// threads. Results do not depend on the order.
+    /// Computes the sums of the gradients of the shards of a batch: for each [learned](super::Learned) node in turn
+    /// those of its weights, in the requested order, then of its biases if they are learned; for a group normalization
+    /// scale and shift. `work` is given parts that do not depend on each other, and must [run](SumPart::run) all of
+    /// them, on any threads. Results do not depend on the order.
     pub fn sums(
         &self,
         workspace: &Workspace,
@@ -149,13 +150,13 @@ pub struct SumPart<'a> {
 }
 
 impl SumPart<'_> {
-    /// Computes it.
+    /// Computes the part.
     pub fn run(self) {
         self.slot.sum(self.workspace, self.gathered, self.start, self.values);
     }
 }
 
-/// Weights of a kernel in one piece of work, where it is divided: what the second-level cache holds.
+/// The number of weights of a kernel in one part of the work, if it is divided: as many as fit the second-level cache.
 const PIECE: usize = 1 << 16;
 
 impl Slot {
@@ -166,11 +167,11 @@ impl Slot {
         }
     }
 
-    /// Weights that are summed together, a divisor of their number: some channels of the narrow plane, or, where those
-    /// come last, some of the wide plane.
+    /// The number of weights that are summed together, a divisor of their number: some channels of the narrow plane,
+    /// or, if those come last, some of the wide plane.
     fn piece(&self) -> usize {
         let &Self::Kernel(taps, order) = self else { return self.len() };
-        // Of wide channels, whole tiles.
+        // For wide channels, whole tiles.
         const { assert!(32 % Outer::TILE == 0) };
         let (unit, units) = match order {
             WeightOrder::NarrowFirst => (taps.weights() / taps.narrow, taps.narrow),
@@ -181,7 +182,7 @@ impl Slot {
         unit * if units.is_multiple_of(together) { together } else { units }
     }
 
-    /// The sum over shards of the weights from `start` on in the order asked for.
+    /// Computes the sum over shards of the weights from `start` on, in the requested order.
     fn sum(&self, workspace: &Workspace, parts: &[Gathered], start: usize, values: &mut [f32]) {
         let &Self::Kernel(taps, order) = self else {
             for part in parts {
@@ -217,17 +218,17 @@ impl Slot {
     }
 }
 
-/// What is known of one gradient after the way back.
+/// The state of one gradient after the backward pass.
 #[derive(Debug)]
 enum Gathered {
     Nothing,
     /// The sums themselves; kernels as `[row][column][wide][narrow]`.
     Sums(Vec<f32>),
-    /// What they are sums of products of, for kernels that see a sample only once.
+    /// The vectors of which they are sums of products, for kernels that are applied only once to a sample.
     Outer(Outer),
 }
 
-/// Gradients of the weights of a program for a shard of a batch.
+/// Gradients of the weights of a program, for a shard of a batch.
 #[derive(Debug)]
 pub struct Gradients {
     gathered: Vec<Gathered>,
@@ -235,7 +236,7 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// The gradient in `slot`, to be added to.
+    /// The gradient in `slot`, for accumulation.
     pub(super) fn of(&mut self, slot: usize) -> &mut [f32] {
         let gathered = &mut self.gathered[slot];
         if !matches!(gathered, Gathered::Sums(_)) {
@@ -247,7 +248,7 @@ impl Gradients {
         }
     }
 
-    /// Keeps both planes for the gradient in `slot`: a kernel's, each sample of which has one window.
+    /// Keeps both planes for the gradient of a kernel in `slot`, of which each sample has one window.
     pub(super) fn defer(&mut self, slot: usize, wide: &Planes, narrow: &Planes) {
         let sizes = [wide.size.len(), narrow.size.len()];
         self.gathered[slot] = Gathered::Outer(Outer::new(sizes, &wide.data, &narrow.data));

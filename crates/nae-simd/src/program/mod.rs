@@ -1,7 +1,7 @@
-//! A graph laid out for the processor: compiled once for a size of image, then run forward, and back.
+//! A graph laid out for the processor: compiled once for a size of image, then run forward and backward.
 //!
-//! The same compiler serves scoring, training and the calibration of 8-bit models; [`Options`] says which. Scoring gives
-//! memory back as soon as nothing reads it; training keeps what the way back needs in a [`Trace`].
+//! The same compiler serves scoring, training and the calibration of 8-bit models; [`Options`] selects one. Scoring
+//! releases memory as soon as nothing reads it; training keeps the values that the backward pass needs in a [`Trace`].
 
 mod backward;
 mod compile;
@@ -33,7 +33,7 @@ pub struct Program {
     slots: Vec<Slot>,
 }
 
-/// What a program is compiled for.
+/// The purpose that a program is compiled for.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     fuses: fn(Activation) -> bool,
@@ -42,7 +42,7 @@ pub struct Options<'a> {
     trained: Option<&'a [Learned]>,
 }
 
-/// A node whose weights are learned: their gradients are gathered.
+/// A node whose weights are learned: their gradients are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// The node.
@@ -54,21 +54,21 @@ pub struct Learned {
 }
 
 impl Options<'static> {
-    /// Forward alone. Rectifiers and clamps are part of the layer before them.
+    /// Forward only. Rectifiers and clamps are part of the layer before them.
     pub const fn scoring() -> Self {
         Self { fuses: is_rectifier, fuses_clamps: true, trained: None }
     }
 
-    /// Forward alone, every node a step of its own: to look at what each of them gives ([`Program::observe`]).
+    /// Forward only, with every node as a separate step, to observe the output of each ([`Program::observe`]).
     pub const fn observing() -> Self {
         Self { fuses: |_| false, fuses_clamps: false, trained: None }
     }
 }
 
 impl<'a> Options<'a> {
-    /// Forward and back; `learned` in the order of the nodes.
+    /// Forward and backward; `learned` is in the order of the nodes.
     pub const fn training(learned: &'a [Learned]) -> Self {
-        // With a negative slope, the output does not tell the sign of the input.
+        // With a negative slope, the output does not determine the sign of the input.
         let fuses = |activation| slope_of(activation).is_some_and(|slope| slope >= 0.0);
         Self { fuses, fuses_clamps: false, trained: Some(learned) }
     }
@@ -80,61 +80,61 @@ struct Step {
     input: TensorId,
     other: Option<TensorId>,
     operation: Operation,
-    /// Tensors that nothing reads after it, in scoring.
+    /// Tensors that nothing reads after this step, in scoring.
     last_read: Vec<TensorId>,
-    /// Whether it may overwrite its input, although training keeps what steps write: nothing else reads it, and the way
-    /// back does without it.
+    /// Whether the step may overwrite its input, although training keeps the outputs of steps: nothing else reads it,
+    /// and the backward pass does not need it.
     overwrites: bool,
-    /// The slope of the rectifier within the step that writes its input, where this step is the only reader and takes
-    /// the gradient back through that rectifier together with itself.
+    /// The slope of the rectifier within the step that writes this step's input, if this step is the only reader and
+    /// propagates the gradient through that rectifier together with itself.
     gate: Option<f32>,
-    /// Whether its only reader does so for it.
+    /// Whether the only reader of this step does so for this step's rectifier.
     gated: bool,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Debug)]
 enum Operation {
     /// A layer with a kernel: a convolution, a transposed one, or a dense layer, which is a convolution whose kernel is
     /// the whole plane.
     Kernel(Box<kernel::Layer>),
-    /// A convolution of each channel by itself. Forward alone.
+    /// A convolution of each channel separately. Forward only.
     Depthwise(Box<Depthwise>),
-    /// Each channel by itself, times a factor. Forward alone.
+    /// A factor and an offset for each channel. Forward only.
     Scale(Scaling),
     Rectify(f32),
-    /// Every value into this range. Forward alone.
+    /// Clamping of every value to this range. Forward only.
     Clamp(f32, f32),
     /// Any other function of each value.
     Activation(Activation),
-    /// Division by the norm, or by this where that is greater.
+    /// Division by the norm, or by this number if that is greater.
     Normalize(f32),
-    /// The same in each place. Forward alone.
+    /// As `Normalize`, at each place separately. Forward only.
     NormalizePlaces(f32),
-    /// Shares of exp(x) in each place.
+    /// Shares of exp(x) at each place.
     Softmax,
     GroupNorm(Box<GroupNorm>, Option<[usize; 2]>),
-    /// The largest, or the mean, of blocks side by side.
+    /// The largest value, or the mean, of adjacent blocks.
     MaxPool(usize),
     AveragePool(usize),
-    /// The same of windows that may overlap or hang over the edge, and whether padding counts. Forward alone.
+    /// As above, for windows that may overlap or exceed the edge; the flag is whether padding counts. Forward only.
     MaxOf(PoolWindows),
     MeanOf(PoolWindows, bool),
-    /// Each pixel as a block of so many by so many.
+    /// Each pixel repeated as a block of this many rows and columns.
     Repeat(usize),
     Enlarge(Enlargement),
-    /// The same values, channels last, under another shape; and channels first.
+    /// The same values under another shape, channels last; and channels first.
     Reshape(Size),
     ReshapeChannelsFirst(Size),
     Add,
     Multiply,
-    /// The channels of both. Forward alone.
+    /// The channels of both tensors. Forward only.
     Concatenate,
     Identity,
 }
 
 mod kernel {
-    //! A layer with a kernel, laid out both ways.
+    //! A layer with a kernel, laid out for both directions.
 
     use crate::correlate::correlate;
     use crate::geometry::{KernelWindow, Reading};
@@ -149,15 +149,15 @@ mod kernel {
         pub(super) reading: Reading,
         pub(super) window: KernelWindow,
         pub(super) forward: Kernel,
-        /// `None` where there is no way back.
+        /// `None` if there is no backward pass.
         pub(super) backward: Option<Kernel>,
-        /// Slope of the rectifier after it, where there is one.
+        /// Slope of the rectifier after the layer, if there is one.
         pub(super) slope: Option<f32>,
-        /// What each value is brought into, where there is a clamp after it and no rectifier.
+        /// The range that each value is clamped to, if a clamp and no rectifier follows the layer.
         pub(super) range: Option<[f32; 2]>,
-        /// Shape of the output, which that of a dense layer becomes in the same order.
+        /// Shape of the output; that of a dense layer is reshaped to it in the same order.
         pub(super) to: Size,
-        /// Where gradients of weights and biases go.
+        /// The slots for the gradients of weights and biases.
         pub(super) slots: Option<(usize, Option<usize>)>,
     }
 
@@ -173,15 +173,15 @@ mod kernel {
             output
         }
 
-        /// The gradient at the input for that at the output; empty where there is no way back.
+        /// Returns the gradient at the input for that at the output; empty if there is no backward pass.
         pub(super) fn backward(&self, gradient: &Planes, finish: Finish<'_>) -> Planes {
             self.backward.as_ref().map_or_else(Planes::default, |kernel| correlate(gradient, kernel, finish))
         }
 
-        /// Gathers the gradients of weights and biases for `input` and the gradient at the output.
+        /// Accumulates the gradients of weights and biases for `input` and the gradient at the output.
         pub(super) fn weights(&self, input: &Planes, gradient: &Planes, gradients: &mut Gradients) {
             let Some((weight, bias)) = self.slots else { return };
-            // The planes that the windows lie in are the larger of the two.
+            // The plane that contains the windows is the larger of the two.
             let (wide, narrow) = match self.reading {
                 Reading::Convolution => (input, gradient),
                 Reading::Transposed => (gradient, input),
@@ -211,7 +211,7 @@ impl Program {
     }
 }
 
-/// The slope of a rectifier on its negative side; `None` for what is no rectifier.
+/// The slope of a rectifier on its negative side; `None` for an activation that is not a rectifier.
 const fn slope_of(activation: Activation) -> Option<f32> {
     match activation {
         Activation::Relu => Some(0.0),

@@ -1,4 +1,4 @@
-//! What the tensors of a graph hold, for the calibration of 8-bit models.
+//! The values of a graph's tensors, for the calibration of 8-bit models.
 
 use nae_graph::quantize::{TraceError, Tracer};
 use nae_graph::{Graph, TensorId};
@@ -7,14 +7,14 @@ use super::{Options, Program};
 use crate::plane::Planes;
 use crate::workspace::Workspace;
 
-/// Images that go through together.
+/// Number of images that are processed together.
 const TOGETHER: usize = 8;
 
-/// Runs graphs by [`Program`] and shows every tensor.
+/// Runs graphs by [`Program`] and reports the values of every tensor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observer;
 
-/// An image is not of the length that the graph takes.
+/// The length of an image is not that of the graph's input.
 #[derive(Debug, thiserror::Error)]
 #[error("image {image} has {found} values, where the graph takes {expected}")]
 struct ImageLength {

@@ -1,6 +1,6 @@
-//! The gradient of the weights of a convolution of three by three taps, by way of transformed tiles: what the forward
-//! pass multiplies at each of sixteen places is here summed over the tiles there. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G, with d a
-//! tile of the input and g the four gradients of its output.
+//! The gradient of the weights of a convolution of three by three taps, computed on transformed tiles: the values that
+//! the forward pass multiplies at each of sixteen places are summed here over the tiles. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G,
+//! with d a tile of the input and g the four gradients of its output.
 
 use pulp::{Simd, WithSimd};
 
@@ -11,8 +11,8 @@ use crate::plane::{Planes, Size};
 use crate::sums::VECTORS;
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
-/// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns
-/// false. Windows lie within `wide`: padding is in it.
+/// [`weight_gradient`](crate::gradient::weight_gradient) does, if this method is faster; else does nothing and returns
+/// false. Windows lie within `wide`, which includes the padding.
 pub fn add_to(wide: &Planes, narrow: &Planes, window: KernelWindow, gradient: &mut [f32]) -> bool {
     let lanes = lanes(narrow.size.c);
     let applies = is_quicker(window, [wide.size, narrow.size], lanes);
@@ -57,7 +57,7 @@ impl WithSimd for Sums<'_> {
                 let sums = &mut sums[place * (from * to + APART)..][..from * to];
                 let step = VECTORS * S::F32_LANES;
                 for start in (0..to).step_by(step) {
-                    // As many sums as the registers hold.
+                    // As many sums as fit the registers.
                     match (to - start >= step, S::F32_LANES == 8) {
                         (true, true) => blocks::<S, 4, 2>(simd, [from, to, start], inputs, outputs, sums),
                         (true, false) => blocks::<S, 8, 2>(simd, [from, to, start], inputs, outputs, sums),
@@ -101,7 +101,8 @@ impl Sums<'_> {
     }
 }
 
-/// A·g·Aᵀ of the four gradients at `[image, y, x]`, into the values of `tile`; zeros past the last row and column.
+/// Computes A·g·Aᵀ of the four gradients at `[image, y, x]` and writes it to the values of `tile`; zeros past the last
+/// row and column.
 #[inline(always)]
 fn spread<S: Simd>(simd: S, narrow: &Planes, [image, y, x]: [usize; 3], tile: usize, values: &mut [f32]) {
     let Size { h, w, c } = narrow.size;
@@ -161,7 +162,7 @@ fn blocks<S: Simd, const P: usize, const V: usize>(
     }
 }
 
-/// The same for the `P` wide channels from `first` on.
+/// As [`blocks`], for the `P` wide channels from `first` on.
 #[inline(always)]
 fn block<S: Simd, const P: usize, const V: usize>(
     simd: S,
@@ -194,8 +195,8 @@ mod tests {
     use super::*;
     use crate::gradient::weight_gradient;
 
-    /// Against sums over all windows in float64; with rows and columns that tiles of two hang over, and with several
-    /// batches of tiles.
+    /// Compares with sums over all windows in float64; with rows and columns where tiles of two exceed the plane, and
+    /// with several batches of tiles.
     #[test]
     fn gradients_are_those_of_the_definition() {
         for [n, h, w, from, to, padding] in [[2, 4, 4, 32, 32, 0], [1, 7, 5, 64, 32, 0], [9, 5, 8, 32, 48, 1]] {

@@ -3,9 +3,9 @@
 //!
 //! Four output pixels in a square are made from sixteen products instead of thirty-six. Input tiles of 4×4 pixels and
 //! the kernels are transformed, multiplied at each of the sixteen places as matrices over the channels, and transformed
-//! back. Beside the multiplications, this adds a few additions to each value; it pays where there are many channels.
-//! Every tile is computed by itself, so results do not depend on the batch. [`gradient`] is the same way for the
-//! gradient of the weights.
+//! back. In addition to the multiplications, this takes a few additions per value; it is faster if there are many
+//! channels. Every tile is computed separately, so results do not depend on the batch. [`gradient`] applies the same
+//! method to the gradient of the weights.
 
 pub mod gradient;
 
@@ -16,17 +16,18 @@ use crate::plane::{Planes, Size};
 use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
 
-/// Places of a transformed tile.
+/// Number of places of a transformed tile.
 const PLACES: usize = 16;
-/// Tiles that go through together: their values at one place, and the weights there, share the first-level cache. A
-/// multiple of the tiles that are summed in registers together, of which AVX2 has room for six and AVX-512 for eight.
+/// Number of tiles that are processed together: their values at one place, and the weights there, share the first-level
+/// cache. A multiple of the number of tiles that are summed in registers together, which is six for AVX2 and eight for
+/// AVX-512.
 const TILES: usize = 48;
-/// Values between the tiles of one place and those of the next. A tile is written to all places at once: were these a
-/// power of two apart, they would share a few lines of the cache.
+/// Additional values between the tiles of one place and those of the next. A tile is written to all places at once: if
+/// these were a power of two apart, they would share a few lines of the cache.
 const APART: usize = 16;
-/// Fewest channels, in and out, for which it is quicker.
+/// The smallest number of channels, in and out, for which this method is faster.
 const CHANNELS: usize = 32;
-/// Fewest output pixels.
+/// The smallest number of output pixels for which this method is faster.
 const PIXELS: usize = 16;
 
 /// A transformed kernel.
@@ -34,13 +35,13 @@ const PIXELS: usize = 16;
 pub struct Winograd {
     /// `[place][block][input channel][lanes of the block]`; all blocks but the last have [`VECTORS`] vectors.
     weights: Vec<f32>,
-    /// Zeros around the input.
+    /// Number of zeros around the input.
     border: usize,
 }
 
 impl Winograd {
-    /// The kernel given by `weight(out channel, in channel, row, column)`, where this way is quicker; `lanes` values
-    /// make a vector.
+    /// Transforms the kernel given by `weight(out channel, in channel, row, column)`; `None` if this method is not
+    /// faster. A vector has `lanes` values.
     pub fn new(
         reading: Reading,
         window: KernelWindow,
@@ -73,7 +74,7 @@ impl Winograd {
     }
 }
 
-/// Whether this way is quicker than the window's own, for vectors of `lanes` values.
+/// Whether this method is faster than the direct one, for vectors of `lanes` values.
 fn is_quicker(window: KernelWindow, [from, to]: [Size; 2], lanes: usize) -> bool {
     let whole = from.c.is_multiple_of(lanes) && to.c.is_multiple_of(lanes);
     let worth = from.c.min(to.c) >= CHANNELS && to.h * to.w >= PIXELS;
@@ -91,17 +92,17 @@ fn transformed_kernel(kernel: [[f64; 3]; 3]) -> [f64; PLACES] {
     places
 }
 
-/// A layer's pass by way of a transformed kernel.
+/// The pass of a layer with a transformed kernel.
 pub struct Pass<'a> {
     /// The kernel.
     pub winograd: &'a Winograd,
-    /// Its bias.
+    /// The bias of the kernel.
     pub bias: &'a [f32],
-    /// What it is applied to.
+    /// The input of the layer.
     pub input: &'a Planes,
-    /// What is done with a sum.
+    /// The operation on a sum before it is written.
     pub finish: Finish<'a>,
-    /// Where it is written.
+    /// The output of the layer.
     pub output: &'a mut Planes,
 }
 
@@ -137,7 +138,7 @@ impl WithSimd for Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// At each place, the values of `count` tiles times the weights.
+    /// Multiplies, at each place, the values of `count` tiles with the weights.
     #[inline(always)]
     fn multiply<S: Simd>(&self, simd: S, count: usize, values: &[f32], sums: &mut [f32]) {
         let (from, to) = (self.input.size.c, self.output.size.c);
@@ -148,7 +149,7 @@ impl Pass<'_> {
             let sums = &mut sums[place * stride(to)..][..TILES * to];
             for start in (0..to).step_by(step) {
                 let weights = &weights[start * from..];
-                // As many sums as the registers hold, as in `correlate`.
+                // As many sums as fit the registers, as in `correlate`.
                 match (to - start >= step, S::F32_LANES == 8) {
                     (true, false) => block::<S, 8, 2>(simd, [from, to, start], count, values, weights, sums),
                     (true, true) => block::<S, 6, 2>(simd, [from, to, start], count, values, weights, sums),
@@ -158,7 +159,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Aᵀ·m·A of the sums of `tile`, finished, into output tile `index`.
+    /// Computes Aᵀ·m·A of the sums of `tile`, applies the final operation, and writes it to output tile `index`.
     #[inline(always)]
     fn transform_back<S: Simd>(&mut self, simd: S, index: usize, tile: usize, sums: &[f32]) {
         let Size { h, w, c } = self.output.size;
@@ -187,19 +188,19 @@ impl Pass<'_> {
     }
 }
 
-/// Values from one place to the next, of `channels` channels.
+/// Number of values from one place to the next, for `channels` channels.
 #[inline(always)]
 const fn stride(channels: usize) -> usize {
     TILES * channels + APART
 }
 
-/// Tiles of an image of `size` output pixels.
+/// Number of tiles of an image of `size` output pixels.
 #[inline(always)]
 fn tiles_of_one(size: Size) -> usize {
     size.h.div_ceil(2) * size.w.div_ceil(2)
 }
 
-/// Image, row and column of the first output pixel of tile `index` of a batch.
+/// Image, row and column of the first output pixel of tile `index` in a batch.
 #[inline(always)]
 fn place(size: Size, index: usize) -> [usize; 3] {
     let columns = size.w.div_ceil(2);
@@ -207,8 +208,8 @@ fn place(size: Size, index: usize) -> [usize; 3] {
     [image, 2 * (tile / columns), 2 * (tile % columns)]
 }
 
-/// Bᵀ·d·B of the input tile for the output pixels at `[image, y, x]`, into the values of `tile`; `zeros` are the
-/// channels of a pixel that hangs over.
+/// Computes Bᵀ·d·B of the input tile for the output pixels at `[image, y, x]` and writes it to the values of `tile`;
+/// `zeros` are the channels of a pixel outside the image.
 #[inline(always)]
 fn transform<S: Simd>(
     simd: S,
@@ -224,7 +225,7 @@ fn transform<S: Simd>(
     let vectors = c / S::F32_LANES;
     let mut pixels = [&S::as_simd_f32s(zeros).0[..vectors]; PLACES];
     for (k, pixel) in pixels.iter_mut().enumerate() {
-        // Before the first, this wraps around to what is past the last.
+        // Before the first row or column, this wraps around to a value past the last.
         let (y, x) = ((y + k / 4).wrapping_sub(border), (x + k % 4).wrapping_sub(border));
         if y < h && x < w {
             *pixel = S::as_simd_f32s(&image[(y * w + x) * c..][..c]).0;
@@ -262,7 +263,7 @@ fn ends<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
     [simd.add_f32s(a, simd.add_f32s(b, c)), simd.sub_f32s(simd.sub_f32s(b, c), d)]
 }
 
-/// The sums of `V` vectors of output channels from `start` on, for `count` tiles at one place, `P` at a time.
+/// Computes the sums of `V` vectors of output channels from `start` on, for `count` tiles at one place, `P` at a time.
 #[inline(always)]
 fn block<S: Simd, const P: usize, const V: usize>(
     simd: S,

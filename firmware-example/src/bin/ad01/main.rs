@@ -1,9 +1,9 @@
 #![no_std]
 #![no_main]
-//! MLPerf Tiny's anomaly detector on QEMU's Cortex-M boards: runs the inputs of
-//! `tests/vectors/tflite/ad01.bin`, compares every output with TFLite's, logs each energy with its bits, and
-//! ends with arena and peak stack. The model is not part of the project: `NAE_AD01` names `ad01.nae` when
-//! this is compiled (`nae-train deploy ad01_int8.tflite -o ad01.nae`).
+//! MLPerf Tiny's anomaly detector on QEMU's Cortex-M boards: runs the inputs of `tests/vectors/tflite/ad01.bin`,
+//! compares every output with TFLite's, logs each energy with its bits, and ends with the lengths of the arena and the
+//! peak stack. The model is not part of the project: `NAE_AD01` is the path of `ad01.nae` at compile time (`nae-train
+//! deploy ad01_int8.tflite -o ad01.nae`).
 
 #[path = "../qemu/measure.rs"]
 mod measure;
@@ -16,11 +16,11 @@ use semihosting::process;
 use static_cell::ConstStaticCell;
 
 nae_core::include_model! {
-    /// The model, checked when this is compiled.
+    /// The model, checked at compile time.
     struct Ad01 = env!("NAE_AD01");
 }
 
-/// Inputs and outputs in turn, as bytes.
+/// Inputs and outputs, alternating, as bytes.
 static SAMPLES: &[u8] = include_bytes!("../../../../tests/vectors/tflite/ad01.bin");
 static ARENA: ConstStaticCell<[f32; Ad01::ARENA_LEN]> = ConstStaticCell::new([0.0; Ad01::ARENA_LEN]);
 static INPUT: ConstStaticCell<[i8; Ad01::IMAGE_LEN]> = ConstStaticCell::new([0; Ad01::IMAGE_LEN]);

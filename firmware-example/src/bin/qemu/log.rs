@@ -1,8 +1,8 @@
-//! The line that the tests read of each image.
+//! The line that the tests read for each image.
 
 use firmware_example::Report;
 
-/// Logs what follows from the score of image `index`, its energy with its bits.
+/// Logs the results for image `index`, with the bits of its energy.
 pub(crate) fn image(index: u32, report: &Report) {
     defmt::println!(
         "image {=u32} energy {=u32:08x} {=f32} p {} {} alarm {=bool} drift {}",

@@ -1,8 +1,8 @@
 #![no_std]
 #![no_main]
-//! The application on QEMU's boards: on Cortex-M a timer's interrupt puts the images of `vectors/digits.u8` into a ring
-//! buffer; the main loop takes them out, or on RISC-V from flash, scores them, logs each energy with its bits, and ends
-//! with the peak stack.
+//! The application on QEMU's boards. On Cortex-M, a timer's interrupt puts the images of `vectors/digits.u8` into a
+//! ring buffer, from which the main loop takes them; on RISC-V, it takes them from flash. It scores them, logs each
+//! energy with its bits, and ends with the peak stack.
 
 mod log;
 mod measure;
@@ -20,7 +20,7 @@ use riscv::interrupt::free; // and its critical section
 use semihosting::process;
 use static_cell::ConstStaticCell;
 
-/// What the timer plays: images, one after the other.
+/// The recording that the timer plays: images, one after the other.
 static RECORDING: &[u8] = include_bytes!("../../../vectors/digits.u8");
 #[cfg(target_arch = "arm")]
 const LEN: usize = Digits::IMAGE_LEN;
@@ -55,7 +55,7 @@ fn main() -> ! {
             Err(Fault::Source(_)) => break,
             Err(fault) => defmt::panic!("{}", fault),
         }
-        // The timer waits meanwhile, so that what is measured is the same in every run.
+        // The timer waits meanwhile, so that the measurement is the same in every run.
         #[cfg(target_arch = "arm")]
         let (report, stack) = free(|_| measure::region(|| watch.judge()));
         #[cfg(target_arch = "riscv32")]

@@ -1,13 +1,12 @@
 #![allow(unsafe_code)]
-//! Measuring under QEMU: marks for the instruction-counting plugin, and the stack by painting.
-//! Unsafe because it writes to memory below the stack pointer and marks with assembly; only this
-//! binary has it.
+//! Measurements under QEMU: marks for the instruction-counting plugin, and the stack by painting. Unsafe because it
+//! writes to memory below the stack pointer and sets marks with assembly.
 
 use core::arch::asm;
 use core::ptr;
 
 const PAINT: u32 = 0xC0DE_5AFE;
-/// Kept free below the stack pointer for the painting itself.
+/// Bytes kept free below the stack pointer for the painting itself.
 const MARGIN: usize = 64;
 
 unsafe extern "C" {
@@ -58,19 +57,19 @@ fn stack_pointer() -> usize {
 #[inline(always)]
 fn stack_pointer() -> usize {
     let top;
-    // SAFETY: it reads a register.
+    // SAFETY: this only reads a register.
     unsafe { asm!("mv {}, sp", out(reg) top, options(nomem, nostack, preserves_flags)) };
     top
 }
 
-/// Keeps the frames of `work` out of the caller's, so that they lie below the painted top.
+/// Keeps the frames of `work` out of the caller's frame, so that they lie below the painted top.
 #[inline(never)]
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The lowest address the stack may reach: above the statics, or, where flip-link has put the statics
-/// above the stack, the start of RAM.
+/// The lowest address that the stack may reach: above the statics, or the start of RAM if flip-link has placed the
+/// statics above the stack.
 fn bottom(top: usize) -> usize {
     let statics = &raw const __euninit as usize;
     if statics < top { statics } else { &raw const _ram_start as usize }
@@ -79,7 +78,7 @@ fn bottom(top: usize) -> usize {
 fn paint(top: usize) {
     let mut at = bottom(top);
     while at < top - MARGIN {
-        // SAFETY: aligned RAM between the statics and the stack in use; nothing else owns it.
+        // SAFETY: aligned RAM between the statics and the stack in use, which nothing else owns.
         unsafe { ptr::write_volatile(at as *mut u32, PAINT) };
         at += 4;
     }

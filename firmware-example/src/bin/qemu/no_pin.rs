@@ -1,9 +1,9 @@
-//! QEMU's board has no LED of interest.
+//! A pin for QEMU's board, which has no LED of interest.
 
 use core::convert::Infallible;
 use embedded_hal::digital::{ErrorType, OutputPin};
 
-/// A pin that is not there.
+/// A pin without hardware.
 pub(crate) struct NoPin;
 
 impl ErrorType for NoPin {

@@ -1,5 +1,5 @@
-//! A panic ends the emulator with exit status 101, and says nothing: what prints it would take more flash than the
-//! programs that are measured.
+//! A panic ends the emulator with exit status 101 and prints nothing: printing would take more flash than the programs
+//! that are measured.
 
 use semihosting::process;
 

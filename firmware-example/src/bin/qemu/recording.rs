@@ -1,6 +1,6 @@
-//! In place of a camera or a microphone: the timer's interrupt takes the next piece of a recording every millisecond,
-//! and puts it into the ring when there is room. (A sensor would not wait: there, [`Feed::offer`] loses the piece and
-//! counts it.) The binary says what is played: `RECORDING`, in pieces of `LEN` bytes.
+//! A recording in place of a camera or a microphone: the timer's interrupt takes the next piece of it every
+//! millisecond, and puts it into the ring if there is room. (A sensor would not wait: there, [`Feed::offer`] loses the
+//! piece and counts it.) The binary defines the recording: `RECORDING`, in pieces of `LEN` bytes.
 
 use super::{LEN, RECORDING};
 use core::cell::RefCell;
@@ -22,7 +22,7 @@ struct Player {
     has_ended: bool,
 }
 
-/// Starts the timer; gives the other end of the ring. `None` when called again.
+/// Starts the timer; returns the other end of the ring. `None` if called again.
 pub(crate) fn start() -> Option<QueuedImages<'static, LEN, fn() -> bool>> {
     let mut timer = cortex_m::Peripherals::take()?.SYST;
     let (feed, images) = ring(RING.try_take()?, wait as fn() -> bool);
@@ -36,10 +36,11 @@ pub(crate) fn start() -> Option<QueuedImages<'static, LEN, fn() -> bool>> {
     Some(images)
 }
 
-/// Sleeps until the next interrupt, unless a piece is there; whether there is more.
+/// Sleeps until the next interrupt, unless a piece is available; returns whether more pieces can come.
 ///
-/// Interrupts are masked from the look at the ring on. One that comes before `wfi` stays pending, and `wfi` returns at once;
-/// it is served when the mask is lifted. Without a mask it would be served in between, and `wfi` would wait for the next.
+/// Interrupts are masked from the check of the ring on. An interrupt before `wfi` stays pending, and `wfi` returns at
+/// once; it is served when the mask is lifted. Without a mask it would be served in between, and `wfi` would wait for
+/// the next.
 fn wait() -> bool {
     with(|player| {
         if player.feed.is_empty() && !player.has_ended {
@@ -49,7 +50,7 @@ fn wait() -> bool {
     })
 }
 
-/// Pieces that found no room.
+/// Number of pieces that found no room.
 pub(crate) fn lost() -> u32 {
     with(|player| player.feed.lost())
 }

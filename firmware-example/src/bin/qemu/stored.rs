@@ -1,14 +1,15 @@
-//! The recording without a timer, for processors whose timer is the board's: images one after the other from flash.
+//! The recording without a timer, for processors whose timer is part of the board: images one after the other from
+//! flash.
 
 use super::RECORDING;
 use firmware_example::StoredImages;
 
-/// The recording from its start.
+/// Returns the recording from its start.
 pub(crate) fn start() -> Option<StoredImages<'static>> {
     Some(StoredImages::new(RECORDING))
 }
 
-/// Nothing is lost where the application asks for each image.
+/// No image is lost, since the application requests each image.
 pub(crate) fn lost() -> u32 {
     0
 }

@@ -1,11 +1,10 @@
-//! Functions of every value, sums and products of tensors, division by the norm. All but the norm
-//! round twice.
+//! Functions of every value, sums and products of tensors, division by the norm. All except the norm round twice.
 
 use super::quantize::{Multiplier, Range, Twice};
 
-/// Replaces every value v by `table[v + 128]`: sigmoid, tanh, any function of one value.
+/// Replaces every value v by `table[v + 128]`: sigmoid, tanh, or any other function of one value.
 pub fn look_up(table: &[i8; 256], values: &mut [i8]) {
-    // The exclusive or turns −128..=127 into 0..=255, of four values at once.
+    // The exclusive or maps −128..=127 to 0..=255, for four values at once.
     let (blocks, rest) = values.as_chunks_mut::<4>();
     for block in blocks {
         let indices = u32::from_le_bytes(block.map(|value| value as u8)) ^ 0x8080_8080;
@@ -18,8 +17,7 @@ pub fn look_up(table: &[i8; 256], values: &mut [i8]) {
     }
 }
 
-/// Replaces every value by a function of it: by a table of all results where there are more values
-/// than that is worth.
+/// Replaces every value by a function of it: by a table of all results, if there are enough values to make that faster.
 fn replace(values: &mut [i8], function: impl Fn(i8) -> i8) {
     if values.len() > 512 {
         let mut table = [0; 256];
@@ -34,25 +32,24 @@ fn replace(values: &mut [i8], function: impl Fn(i8) -> i8) {
     }
 }
 
-/// Another scale and zero point for the same real values.
+/// Conversion of the same real values to another scale and zero point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requantize {
     /// Zero point of the input.
     pub input_zero_point: i8,
     /// Scale of input / scale of output.
     pub multiplier: Multiplier,
-    /// Of the output.
+    /// Values of the output.
     pub range: Range,
 }
 
-/// Brings values to another scale and zero point, in place. Beyond 512 values it makes a table on
-/// the stack.
+/// Converts values to another scale and zero point, in place. For more than 512 values it makes a table on the stack.
 pub fn requantize(layer: &Requantize, values: &mut [i8]) {
     let (zero, multiplier, range) = (i32::from(layer.input_zero_point), layer.multiplier.twice(), layer.range);
     replace(values, |value| range.hold(multiplier.apply(i32::from(value) - zero)));
 }
 
-/// Leaky ReLU: x from 0 up, slope · x below.
+/// Leaky ReLU: x for x ≥ 0, else slope · x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyRelu {
     /// Zero point of the input.
@@ -61,11 +58,11 @@ pub struct LeakyRelu {
     pub positive: Multiplier,
     /// Slope · scale of input / scale of output. The slope is not negative.
     pub negative: Multiplier,
-    /// Of the output.
+    /// Values of the output.
     pub range: Range,
 }
 
-/// Leaky ReLU, in place. Beyond 512 values it makes a table on the stack.
+/// Applies leaky ReLU, in place. For more than 512 values it makes a table on the stack.
 pub fn leaky_relu(layer: &LeakyRelu, values: &mut [i8]) {
     let (zero, range) = (i32::from(layer.input_zero_point), layer.range);
     let (positive, negative) = (layer.positive.twice(), layer.negative.twice());
@@ -76,7 +73,7 @@ pub fn leaky_relu(layer: &LeakyRelu, values: &mut [i8]) {
     });
 }
 
-/// The sum of two tensors of their own scales.
+/// The sum of two tensors, each with its own scale.
 ///
 /// With t twice the greater input scale: `a` = scale of a / t, `b` = scale of b / t, `sum` = t /
 /// (2^20 · scale of output), at most 1. Inputs are shifted 20 bits to the left first.
@@ -88,12 +85,12 @@ pub struct Add {
     pub inputs: [Multiplier; 2],
     /// Factor of the sum.
     pub sum: Multiplier,
-    /// Of the output.
+    /// Values of the output.
     pub range: Range,
 }
 
 impl Add {
-    /// From the scales. `None` when one is not a positive number or the ratio is beyond
+    /// Returns the sum for these scales; `None` if a scale is not a positive number or the ratio is beyond
     /// [`Multiplier`].
     pub fn new(input_scales: [f32; 2], input_zero_points: [i8; 2], output_scale: f32, range: Range) -> Option<Self> {
         let [a, b] = input_scales.map(f64::from);
@@ -110,7 +107,7 @@ impl Add {
         })
     }
 
-    /// The sum of two values.
+    /// Returns the function that adds two values.
     #[inline(always)]
     fn sum(&self) -> impl Fn(i8, i8) -> i8 + use<> {
         let [zero_a, zero_b] = self.input_zero_points.map(i32::from);
@@ -124,7 +121,7 @@ impl Add {
     }
 }
 
-/// `output = a + b`.
+/// Computes `output = a + b`.
 pub fn add(layer: &Add, a: &[i8], b: &[i8], output: &mut [i8]) {
     let sum = layer.sum();
     for ((value, a), b) in output.iter_mut().zip(a).zip(b) {
@@ -132,7 +129,7 @@ pub fn add(layer: &Add, a: &[i8], b: &[i8], output: &mut [i8]) {
     }
 }
 
-/// `a = a + b`.
+/// Computes `a = a + b`.
 pub fn add_in_place(layer: &Add, a: &mut [i8], b: &[i8]) {
     let sum = layer.sum();
     for (a, b) in a.iter_mut().zip(b) {
@@ -140,19 +137,19 @@ pub fn add_in_place(layer: &Add, a: &mut [i8], b: &[i8]) {
     }
 }
 
-/// The product of two tensors of their own scales.
+/// The product of two tensors, each with its own scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiply {
     /// Zero points of the two inputs.
     pub input_zero_points: [i8; 2],
     /// Scale of a · scale of b / scale of output.
     pub multiplier: Multiplier,
-    /// Of the output.
+    /// Values of the output.
     pub range: Range,
 }
 
 impl Multiply {
-    /// The product of two values.
+    /// Returns the function that multiplies two values.
     #[inline(always)]
     fn product(&self) -> impl Fn(i8, i8) -> i8 + use<> {
         let [zero_a, zero_b] = self.input_zero_points.map(i32::from);
@@ -161,7 +158,7 @@ impl Multiply {
     }
 }
 
-/// `output = a · b`, value by value.
+/// Computes `output = a · b`, value by value.
 pub fn multiply(layer: &Multiply, a: &[i8], b: &[i8], output: &mut [i8]) {
     let product = layer.product();
     for ((value, a), b) in output.iter_mut().zip(a).zip(b) {
@@ -169,7 +166,7 @@ pub fn multiply(layer: &Multiply, a: &[i8], b: &[i8], output: &mut [i8]) {
     }
 }
 
-/// `a = a · b`, value by value.
+/// Computes `a = a · b`, value by value.
 pub fn multiply_in_place(layer: &Multiply, a: &mut [i8], b: &[i8]) {
     let product = layer.product();
     for (a, b) in a.iter_mut().zip(b) {
@@ -182,20 +179,18 @@ pub fn multiply_in_place(layer: &Multiply, a: &mut [i8], b: &[i8]) {
 pub struct L2Normalize {
     /// Zero point of the input. Its scale cancels.
     pub input_zero_point: i8,
-    /// Least square of the norm to divide by, in squares of the input's scale, rounded up: (ε /
-    /// scale)².
+    /// The least square of the norm to divide by, in squares of the input's scale, rounded up: (ε / scale)².
     pub least: u32,
     /// 1 / scale of output. TFLite fixes the scale 1/128.
     pub gain: Multiplier,
-    /// Of the output.
+    /// Values of the output.
     pub range: Range,
 }
 
 /// Divides all values by their common Euclidean norm, in place.
 ///
-/// The norm's square is exact. Its root and reciprocal carry 30 bits, so a result is the rounded
-/// quotient, except that a quotient within 2^-20 of a half may go either way. TFLite's reference
-/// kernel differs from it by at most one.
+/// The norm's square is exact. Its root and reciprocal have 30 bits, so a result is the rounded quotient, except that a
+/// quotient within 2^-20 of a half may be rounded either way. TFLite's reference kernel differs from it by at most one.
 pub fn l2_normalize(layer: &L2Normalize, values: &mut [i8]) {
     let zero = i32::from(layer.input_zero_point);
     let mut square = 0u64;
@@ -220,7 +215,7 @@ impl Multiplier {
         // value / root, both in [2^30, 2^31), as a 31-bit fraction: in (2^30, 2^32).
         let quotient = ((self.value.unsigned_abs() as u64) << 31) / root;
         let (value, carry) = if quotient >> 31 == 0 { (quotient, 0) } else { (quotient >> 1, 1) };
-        // 1/√square = 2^pairs / root; value carries 2^-31 and the quotient 2^31.
+        // 1/√square = 2^pairs / root; value has the factor 2^-31 and the quotient 2^31.
         Self { value: value.min(i32::MAX as u64) as i32, shift: self.shift + pairs - 31 + carry }
     }
 }

@@ -1,4 +1,4 @@
-//! Exact integer sums over a quantised image and its reconstruction. The energy that follows from them is in
+//! Exact integer sums over a quantized image and its reconstruction. The energy that follows from them is computed by
 //! [`Energy::evaluate_i8`](crate::energy::Energy::evaluate_i8).
 
 use super::arithmetic;
@@ -22,7 +22,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums over `x` and `y`, which have the same length, below 2^28.
+    /// Returns the sums over `x` and `y`, which have the same length, below 2^28.
     pub fn of(x: &[i8], y: &[i8]) -> Self {
         /// 2^12 products of 2^14 fit 32 bits.
         const RUN: usize = 1 << 12;
@@ -32,7 +32,7 @@ impl Sums {
         for (x, y) in x.chunks(RUN).zip(y.chunks(RUN)) {
             total.add(x.len(), arithmetic::sums(x, y));
         }
-        // The last chunk may have left some out.
+        // The last chunk may have left out up to three values.
         for (x, y) in x.as_chunks::<4>().1.iter().zip(y.as_chunks::<4>().1) {
             let (x, y) = (i32::from(*x), i32::from(*y));
             total.add(0, [x, y, x * x, x * y, y * y]);

@@ -1,23 +1,23 @@
-//! Where the windows of convolutions lie. A transposed convolution is taken apart into plain ones.
+//! The places of the windows of convolutions. A transposed convolution is split into plain ones.
 
 use super::super::Windows;
 use crate::Shape;
 
-/// A convolution whose results lie at regular places of an output.
+/// A convolution whose results lie at regular distances in an output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convolution {
     pub(super) input: Shape,
-    /// Kernel height and width; 0 where a phase of a transposed convolution has no taps.
+    /// Kernel height and width; 0 if a phase of a transposed convolution has no taps.
     pub(super) kernel: [usize; 2],
     pub(super) stride: [usize; 2],
-    /// Rows above and columns to the left of the image that the first window takes in. Negative:
-    /// those it leaves out.
+    /// Number of rows above and columns to the left of the image that the first window includes. If negative, the
+    /// number of rows and columns of the image that it leaves out.
     pub(super) before: [isize; 2],
     /// Height and width of the result.
     pub(super) places: [usize; 2],
-    /// Where in the output the first result lies.
+    /// Index of the first result in the output.
     pub(super) first: usize,
-    /// From one result to the next: down, across.
+    /// Distance from one result to the next: down, across.
     pub(super) step: [usize; 2],
 }
 
@@ -35,7 +35,7 @@ impl Convolution {
         }
     }
 
-    /// Products an output value is the sum of.
+    /// Number of products in the sum of an output value.
     pub(super) fn taps(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.input.channels
     }
@@ -50,17 +50,16 @@ impl Convolution {
         Reach::new(x * self.stride[1], self.before[1], self.kernel[1], self.input.width)
     }
 
-    /// How many windows follow each other in a row that lie inside the image across, from this one
-    /// on.
+    /// The number of consecutive windows in a row, from this one on, that lie inside the image across.
     pub(super) fn uncut(&self, across: Reach) -> usize {
         if across.len < self.kernel[1] {
             return 0;
         }
-        // No stride is zero; the compiler cannot know.
+        // No stride is zero, but the compiler cannot derive this.
         self.input.width.saturating_sub(across.at + across.len) / self.stride[1].max(1) + 1
     }
 
-    /// Where in the output the result of row `y` and column `x` starts.
+    /// Index in the output of the result of row `y` and column `x`.
     pub(super) fn place(&self, y: usize, x: usize) -> usize {
         self.first + y * self.step[0] + x * self.step[1]
     }
@@ -69,11 +68,11 @@ impl Convolution {
 /// The part of a window along one axis that lies inside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// First kernel index inside.
+    /// First kernel index inside the image.
     pub(super) from: usize,
-    /// How many are inside.
+    /// Number of kernel indices inside the image.
     pub(super) len: usize,
-    /// Image index under `from`.
+    /// Image index at `from`.
     pub(super) at: usize,
 }
 
@@ -85,17 +84,17 @@ impl Reach {
         Self { from: from as usize, len: (to - from) as usize, at: (start + from).max(0) as usize }
     }
 
-    /// Which of the kernel's indices meet the image.
+    /// The kernel indices that overlap the image: the first, and their number.
     pub(super) fn taps(self) -> [usize; 2] {
         [self.from, self.len]
     }
 }
 
-/// The convolutions that a transposed convolution is made of, one for each residue of the output's
-/// row and column by the stride: its rows of the kernel are every `stride`-th, from last to first.
-/// With stride 1 there is one, over the kernel turned by 180°.
+/// The convolutions that a transposed convolution is split into, one for each residue of the output's row and column by
+/// the stride. The kernel rows of each are every `stride`-th, from last to first. With stride 1 there is one
+/// convolution, over the kernel turned by 180°.
 ///
-/// The order is that of the kernel's first row and column in them, row by row.
+/// They are ordered by the first kernel row and column in them, row by row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phases<'a> {
     windows: &'a Windows,
@@ -113,7 +112,7 @@ impl Iterator for Phases<'_> {
 
     fn next(&mut self) -> Option<Convolution> {
         let Windows { input, output, kernel, stride, padding } = *self.windows;
-        // No stride is zero; the compiler cannot know.
+        // No stride is zero, but the compiler cannot derive this.
         let across = stride[1].max(1);
         let (row, column) = (self.next / across, self.next % across);
         if row >= stride[0] {
@@ -143,13 +142,13 @@ struct Phase {
 }
 
 impl Phase {
-    /// The outputs that kernel index `residue` reaches. Output o and kernel index k meet at image
-    /// index (o + padding − k) / stride.
+    /// Returns the outputs that kernel index `residue` reaches. Output o and kernel index k meet at image index (o +
+    /// padding − k) / stride.
     fn new(residue: usize, kernel: usize, stride: usize, padding: usize, output: usize) -> Self {
         let stride = stride.max(1);
         let kernel = phase_len(residue, kernel, stride);
         let first = (residue + stride - padding % stride) % stride;
-        // The image index that meets the residue itself, which is the last of the turned kernel.
+        // The image index at the residue itself, which is the last index of the turned kernel.
         let image = (first + padding).saturating_sub(residue) / stride;
         Self {
             kernel,
@@ -160,7 +159,7 @@ impl Phase {
     }
 }
 
-/// How many of the kernel's indices leave this residue by the stride.
+/// Number of kernel indices with this residue by the stride.
 pub const fn phase_len(residue: usize, kernel: usize, stride: usize) -> usize {
     kernel.saturating_sub(residue).div_ceil(if stride == 0 { 1 } else { stride })
 }

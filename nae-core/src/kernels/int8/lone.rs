@@ -1,6 +1,6 @@
-//! Convolution with a single output over [`Layout::Paired`](super::Layout), whose last output is alone in its pair: the last
-//! layer of an autoencoder of grey images. Values are widened as they are multiplied, since no other output would use them
-//! again. Pixels are whole groups of four channels; what is not is `paired`'s.
+//! Convolution with a single output over [`Layout::Paired`](super::Layout), whose last output is alone in its pair: the
+//! last layer of an autoencoder of grey images. Values are widened as they are multiplied, since no other output would
+//! use them again. Pixels must be whole groups of four channels; all others are handled by `paired`.
 
 use super::super::part_mut;
 use super::Layer;
@@ -9,23 +9,23 @@ use super::geometry::{Convolution, Reach};
 use super::paired::Taps;
 use super::quantize::{Channel, Rounding};
 
-/// The taps that windows are multiplied with.
+/// The taps that multiply windows.
 pub(super) struct Filter<'a> {
     pub(super) zero_point: i8,
-    /// Rows of a window, and values from one to the next.
+    /// Number of rows of a window, and of values from one row to the next.
     pub(super) rows: usize,
     pub(super) row_len: usize,
-    /// Groups of four values in a row.
+    /// Number of groups of four values in a row.
     pub(super) groups: usize,
-    /// Two words a group, of halfwords as activations are widened to: taps t and t + 2, then t + 1 and t + 3.
+    /// Two words per group, of halfwords in the order of widened activations: taps t and t + 2, then t + 1 and t + 3.
     pub(super) weights: &'a [u32],
-    /// Words of weights from one row to the next.
+    /// Number of words of weights from one row to the next.
     pub(super) weights_row: usize,
 }
 
 impl Filter<'_> {
-    /// Whether there are taps and all weights that are read lie inside the slice. The unsafe code of `dsp` rests on this,
-    /// so it must hold for any numbers: no sum here wraps.
+    /// Whether there are taps and all weights that are read lie inside the slice. The unsafe code of `dsp` depends on
+    /// this, so it must hold for any numbers: no sum here wraps.
     pub(super) fn fits(&self) -> bool {
         let words = self.groups.saturating_mul(2);
         let used = self.rows.saturating_sub(1).saturating_mul(self.weights_row).saturating_add(words);
@@ -34,13 +34,13 @@ impl Filter<'_> {
         some && apart && self.weights.len() >= used
     }
 
-    /// Values from a window's first to its last, both among them.
+    /// Number of values from a window's first to its last, both included.
     pub(super) fn values(&self) -> usize {
         self.rows.saturating_sub(1).saturating_mul(self.row_len).saturating_add(self.groups.saturating_mul(4))
     }
 }
 
-/// One convolution with the output `channel`. `scratch` has as many words as the layer has weights.
+/// Runs one convolution with the output `channel`. `scratch` has as many words as the layer has weights.
 pub(super) fn convolve(
     convolution: &Convolution,
     layer: &Layer<'_, u32>,
@@ -70,7 +70,7 @@ pub(super) fn convolve(
                 weights_row: kernel[1] * shape.channels / 2,
             })
         };
-        // Of the row before: most rows use the same taps.
+        // The filter of the previous row: most rows use the same taps.
         let mut made: Option<([usize; 2], Option<arithmetic::Lone<'_>>)> = None;
         let (mut y, mut down) = (0, convolution.down(0));
         while y < height {
@@ -84,7 +84,7 @@ pub(super) fn convolve(
             let place = convolution.place(y, x);
             if two {
                 let next = below.at.saturating_sub(down.at) * row_len;
-                // Without taps in the image a sum is 0.
+                // Without taps in the image, a sum is 0.
                 let sums = lone.as_mut().map_or([0; 2], |lone| lone.two(window, next));
                 for (place, sum) in [place, place + step[0]].into_iter().zip(sums) {
                     if let Some(value) = output.get_mut(place) {
@@ -105,7 +105,7 @@ pub(super) fn convolve(
     }
 }
 
-/// SXTB16: the lower byte of each halfword, with sign.
+/// SXTB16: the lower byte of each halfword, sign-extended.
 const fn lower_bytes(word: u32) -> u32 {
     (word as i8 as u16) as u32 | ((word >> 16) as i8 as u16 as u32) << 16
 }

@@ -1,27 +1,25 @@
-//! Kernels for quantised layers: 8-bit activations and weights, 32-bit sums. No kernel allocates,
-//! and none can panic: what does not fit, which the parser has excluded, is skipped.
+//! Kernels for quantized layers: 8-bit activations and weights, 32-bit sums. No kernel allocates, and none can panic:
+//! values that do not fit, which the parser has excluded, are skipped.
 //!
 //! # Numbers
-//! A tensor has a scale s and a zero point z: the stored 8-bit q stands for s·(q − z). Weights have
-//! a scale for each output channel and no zero point. A layer's results are those of TFLite's
-//! built-in **reference** kernels (`BUILTIN_REF`, of ai-edge-litert 2.3.0) bit for bit: sums are
-//! exact, and are multiplied by a 31-bit factor and shifted. Dense layers round **once** in that
-//! ([`Multiplier::apply`]), all other layers **twice** ([`Multiplier::apply_twice`]), as these
-//! kernels do; TFLite's optimised ones, and CMSIS-NN's by default, round dense layers twice too.
-//! Exceptions: the table of [`look_up`] is the exporter's, and [`l2_normalize`] is within one of
-//! TFLite's.
+//! A tensor has a scale s and a zero point z: the stored 8-bit q represents s·(q − z). Weights have a scale for each
+//! output channel and no zero point. A layer's results are those of TFLite's built-in **reference** kernels
+//! (`BUILTIN_REF`, of ai-edge-litert 2.3.0) bit for bit: sums are exact, and are multiplied by a 31-bit factor and
+//! shifted. Dense layers then round **once** ([`Multiplier::apply`]), all other layers **twice**
+//! ([`Multiplier::apply_twice`]), as these kernels do; TFLite's optimized kernels, and CMSIS-NN's by default, round
+//! dense layers twice too. Exceptions: the table of [`look_up`] is the exporter's, and [`l2_normalize`] is within one
+//! of TFLite's.
 //!
 //! # Layout of activations
-//! Height, width, channels (HWC), one byte a value, no padding and no alignment.
+//! Height, width, channels (HWC), one byte per value, no padding and no alignment.
 //!
 //! # Layouts of weights
-//! In 32-bit words, little-endian as in the file, so that kernels can load words. A convolution has
-//! `outputs` channels and `taps` = kernel height · kernel width · input channels products each,
-//! numbered `[kernel row][kernel column][input channel]`. A dense layer is a convolution of one
-//! pixel. A transposed convolution of stride s is s·s convolutions, one for each residue of the
-//! output's row and column, in the order of the residue of the kernel's row, then column;
-//! convolution (r, c) has the kernel rows r, r + s, r + 2s, … from last to first, columns likewise.
-//! With stride 1 that is one convolution over the turned kernel.
+//! Weights are stored in 32-bit words, little-endian as in the file, so that kernels can load words. A convolution has
+//! `outputs` channels and `taps` = kernel height · kernel width · input channels products each, numbered `[kernel
+//! row][kernel column][input channel]`. A dense layer is a convolution of one pixel. A transposed convolution of stride
+//! s is s·s convolutions, one for each residue of the output's row and column, in the order of the residue of the
+//! kernel's row, then column; convolution (r, c) has the kernel rows r, r + s, r + 2s, … from last to first, and
+//! columns likewise. With stride 1 that is one convolution over the turned kernel.
 //!
 //! For each convolution, one after the other:
 //!
@@ -30,10 +28,10 @@
 //! | [`Layout::Plain`] | 0 | bytes `[output][tap]`, then zeros up to a whole word |
 //! | [`Layout::Paired`] | 1 | for each pair of outputs, for each group of four taps, two words; see there |
 //!
-//! Beside the weights lies a table of [`Channel`]: bias, multiplier, shift of each output.
+//! In addition to the weights there is a table of [`Channel`]: bias, multiplier, shift of each output.
 //!
-//! Exporters on the host make these from weights as TFLite and ONNX have them (`nae_graph::int8_weights`). All builds read both
-//! layouts and give the same results.
+//! Exporters on the host make these from weights in the order of TFLite and ONNX (`nae_graph::int8_weights`). All
+//! builds read both layouts and give the same results.
 
 #[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]
 #[path = "dsp/mod.rs"]
@@ -70,28 +68,28 @@ use geometry::{Convolution, Phases};
 use helium as plain;
 pub use paired::is_whole;
 
-/// How the weights of a layer lie in the file.
+/// The order in which a layer's weights are stored in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Layout {
-    /// Output by output, tap by tap. Read by the reference kernels, and by those for the vector unit of Cortex-M55 and M85.
+    /// Output by output, tap by tap. Used by the reference kernels, and by those for the vector unit of Cortex-M55 and
+    /// M85.
     Plain = 0,
-    /// Two outputs a halfword, for kernels with a dual 16-bit multiply-accumulate (SMLAD).
+    /// Two outputs per halfword, for kernels with a dual 16-bit multiply-accumulate (SMLAD).
     ///
-    /// Outputs go in pairs (the last of an odd number is paired with zeros), taps in groups of four
-    /// (the last group is filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o
-    /// = e + 1 is two words: halfwords for taps t and t + 2, then for t + 1 and t + 3. A halfword
-    /// is 256·w(o) + w(e), with sign. So one SMLAD with activations widened by SXTB16 sums both
-    /// outputs, and one more, after SXTB16 of the word itself, sums the even one alone. No weight
-    /// is −128. Where the input's channels are not a multiple of four, taps are numbered `[kernel
-    /// column][kernel row][input channel]`.
+    /// Outputs are paired (the last of an odd number is paired with zeros), and taps are in groups of four (the last
+    /// group is filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o = e + 1 is two words:
+    /// halfwords for taps t and t + 2, then for t + 1 and t + 3. A halfword is 256·w(o) + w(e), signed. So one SMLAD
+    /// with activations widened by SXTB16 sums both outputs, and one more, after SXTB16 of the word itself, sums the
+    /// even one alone. No weight is −128. If the number of input channels is not a multiple of four, taps are numbered
+    /// `[kernel column][kernel row][input channel]`.
     Paired = 1,
 }
 
 impl Layout {
-    /// The layout with this tag.
+    /// The layout with this tag; `None` if there is none.
     pub const fn from_tag(tag: u8) -> Option<Self> {
         match tag {
             0 => Some(Self::Plain),
@@ -131,11 +129,10 @@ impl Layout {
         words
     }
 
-    /// Whether the kernels for this layout take an output that is a sum of `taps` products.
+    /// Whether the kernels for this layout accept an output that is a sum of `taps` products.
     ///
-    /// [`Layout::Plain`] wants a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] wants a
-    /// factor in [2^-23, ¼), no more than 2^14 taps and a bias of no more than 2^29 on either side
-    /// of 0, which keep sums within 30 bits.
+    /// [`Layout::Plain`] requires a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] requires a factor in [2^-23,
+    /// ¼), no more than 2^14 taps and a bias of no more than 2^29 on either side of 0, which keep sums within 30 bits.
     pub const fn takes(self, taps: usize, [bias, multiplier, shift]: Channel) -> bool {
         match self {
             Self::Plain => shift >= -31 && shift <= 30,
@@ -147,7 +144,7 @@ impl Layout {
     }
 }
 
-/// Words of scratch memory that [`conv2d`] needs beside input and output. What is in it before does
+/// Number of words of scratch memory that [`conv2d`] needs in addition to input and output. Its previous contents do
 /// not matter.
 pub const fn conv2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
     let Windows { input, output, kernel, stride, .. } = *windows;
@@ -180,7 +177,7 @@ pub const fn dense_scratch_words(layout: Layout, inputs: usize) -> usize {
 /// Weights, biases and factors of one layer, as the [module](self) describes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
-    /// How `words` are ordered.
+    /// The order of `words`.
     pub layout: Layout,
     /// The weights.
     pub words: &'a [u32],
@@ -188,7 +185,7 @@ pub struct Weights<'a> {
     pub channels: &'a [Channel],
 }
 
-/// What does not change from place to place. Weights are bytes or words, by their layout.
+/// The data that are the same at every place. Weights are bytes or words, depending on their layout.
 struct Layer<'a, W> {
     input_zero_point: i8,
     weights: &'a [W],
@@ -196,7 +193,7 @@ struct Layer<'a, W> {
     range: Range,
 }
 
-/// A layer as the kernels for its layout take it.
+/// A layer in the form of the kernels for its layout.
 enum AnyLayer<'a> {
     Plain(Layer<'a, i8>),
     Paired(Layer<'a, u32>),
@@ -214,7 +211,7 @@ impl<'a> AnyLayer<'a> {
     }
 }
 
-/// Convolution. What is outside the image counts as 0 (as the input's zero point).
+/// Runs a convolution. Values outside the image count as 0 (as the input's zero point).
 ///
 /// `weights` has one channel for each of the output's, `scratch` at least [`conv2d_scratch_words`].
 pub fn conv2d(
@@ -229,7 +226,7 @@ pub fn conv2d(
     run(Convolution::new(windows), input_zero_point, weights, range, scratch, input, output);
 }
 
-/// `y = Wx + b`. As many outputs as `weights` has channels; `scratch` is at least
+/// Computes `y = Wx + b`, with as many outputs as `weights` has channels; `scratch` is at least
 /// [`dense_scratch_words`].
 pub fn dense(
     input_zero_point: i8,
@@ -245,9 +242,8 @@ pub fn dense(
     }
 }
 
-/// Transposed convolution, gathered: each output collects the inputs that reach it, so that nothing
-/// is zeroed or read back. Only `padding.top` and `padding.left` matter here; the rest is in the
-/// output's shape.
+/// Runs a transposed convolution, gathered: each output collects the inputs that reach it, so that nothing is zeroed or
+/// read back. Only `padding.top` and `padding.left` matter here; the rest is in the output's shape.
 ///
 /// `weights` has one channel for each of the output's, `scratch` at least
 /// [`conv_transpose2d_scratch_words`].

@@ -1,10 +1,8 @@
-//! Convolution over [`Layout::Paired`](super::Layout): the windows of one or two neighbouring
-//! places are widened once into scratch memory, less the zero point, then multiplied with the
-//! weights of all outputs. No padding is multiplied where the input's channels are a multiple of
-//! four.
+//! Convolution over [`Layout::Paired`](super::Layout): the windows of one or two neighbouring places are widened once
+//! into scratch memory, less the zero point, then multiplied with the weights of all outputs. No padding is multiplied
+//! if the number of input channels is a multiple of four.
 //!
-//! The multiplying is in `arithmetic`: `portable.rs`, or `dsp` (SMLAD), which do the same to the
-//! last bit.
+//! The multiplication is in `arithmetic`: `portable.rs`, or `dsp` (SMLAD), whose results are equal to the last bit.
 
 use super::super::{part, part_mut};
 use super::Layer;
@@ -13,28 +11,28 @@ use super::geometry::{Convolution, Reach};
 use super::lone;
 use super::quantize::Channel;
 
-/// Widened windows against a run of pairs of outputs.
+/// Weights of a run of pairs of outputs, to be multiplied with widened windows.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a> {
-    /// Starts at the first tap of the first pair that is used.
+    /// The weights, from the first tap of the first pair that is used.
     pub(super) weights: &'a [u32],
-    /// Words from one pair to the next.
+    /// Number of words from one pair to the next.
     pub(super) pair_words: usize,
-    /// Stretches of taps that are used, with gaps between them.
+    /// Number of stretches of taps that are used, with gaps between them.
     pub(super) rows: usize,
-    /// Groups of four taps in such a stretch.
+    /// Number of groups of four taps in such a stretch.
     pub(super) row_groups: usize,
-    /// Words from one stretch to the next.
+    /// Number of words from one stretch to the next.
     pub(super) row_words: usize,
-    /// Two for each pair.
+    /// Two channels for each pair.
     pub(super) channels: &'a [[Channel; 2]],
-    /// Of the output.
+    /// Zero point of the output.
     pub(super) zero_point: i8,
 }
 
 impl Tile<'_> {
-    /// Whether all weights that are read lie inside the slice. The unsafe code of `dsp` rests on this, so it must hold for
-    /// any numbers: no sum here wraps.
+    /// Whether all weights that are read lie inside the slice. The unsafe code of `dsp` depends on this, so it must
+    /// hold for any numbers: no sum here wraps.
     pub(super) fn fits(&self) -> bool {
         let row = self.row_groups.saturating_mul(2);
         let last_pair = self.channels.len().saturating_sub(1).saturating_mul(self.pair_words);
@@ -42,26 +40,26 @@ impl Tile<'_> {
         self.row_words >= row
             && self.pair_words >= used
             && self.weights.len() >= last_pair.saturating_add(used)
-            // Twice this, of two windows, is a number too.
+            // Twice this number, for two windows, must also be a valid `usize`.
             && self.activation_words() <= usize::MAX / 2
     }
 
-    /// Words of a widened window: halfwords of each group in the order t, t + 2, t + 1, t + 3; of two windows, word by
-    /// word in turn.
+    /// Number of words of a widened window: halfwords of each group in the order t, t + 2, t + 1, t + 3; the words of
+    /// two windows alternate.
     pub(super) fn activation_words(&self) -> usize {
         self.rows.saturating_mul(self.row_groups.saturating_mul(2))
     }
 
-    /// Values of a result.
+    /// Number of values of a result.
     pub(super) fn outputs(&self) -> usize {
         self.channels.len().saturating_mul(2)
     }
 }
 
-/// All outputs of windows that use the same taps: checked once, and used for one window, or two, after the other.
+/// All outputs of windows that use the same taps: checked once, and used for one or two windows at a time.
 struct Filters<'a> {
     pairs: Option<arithmetic::Ready<'a>>,
-    /// The last output where their number is odd.
+    /// The last output, if their number is odd.
     last: Option<arithmetic::Ready<'a>>,
     outputs: usize,
 }
@@ -82,7 +80,7 @@ impl<'a> Filters<'a> {
         Self { pairs: arithmetic::Ready::new(&tile), last, outputs: layer.channels.len() }
     }
 
-    /// The results of one widened window; stores from `place` on.
+    /// Computes the results of one widened window and stores them from `place` on.
     fn one(&mut self, activations: &[u32], place: usize, output: &mut [i8]) {
         let output = part_mut(output, place, self.outputs);
         if let Some(pairs) = &mut self.pairs {
@@ -95,7 +93,7 @@ impl<'a> Filters<'a> {
         }
     }
 
-    /// The results of two widened windows; stores the second one's `step` behind the first one's.
+    /// Computes the results of two widened windows; stores the second one's `step` after the first one's.
     fn two(&mut self, activations: &[u32], place: usize, step: usize, output: &mut [i8]) {
         let (before, after) = output.split_at_mut_checked(place.saturating_add(step)).unwrap_or_default();
         let (first, second) = (part_mut(before, place, self.outputs), part_mut(after, 0, self.outputs));
@@ -111,7 +109,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// One convolution. `scratch` has what [`scratch_words`] says.
+/// Runs one convolution. `scratch` has the size that [`scratch_words`] returns.
 pub(super) fn convolve(
     convolution: &Convolution,
     layer: &Layer<'_, u32>,
@@ -133,13 +131,13 @@ pub(super) fn convolve(
     }
 }
 
-/// Whether a pixel of so many channels is whole groups of four taps. Then taps can be left out where a window reaches beyond
-/// the image.
+/// Whether a pixel with this number of channels is whole groups of four taps. Then the taps of a window outside the
+/// image can be left out.
 pub const fn is_whole(channels: usize) -> bool {
     channels.is_multiple_of(4)
 }
 
-/// Words of scratch memory for a convolution of this many results in a row.
+/// Number of words of scratch memory for a convolution with this number of results in a row.
 pub(super) const fn scratch_words(kernel: [usize; 2], stride: usize, channels: usize, places: usize) -> usize {
     let column = kernel[0].saturating_mul(channels);
     let groups = kernel[1].saturating_mul(column).div_ceil(4);
@@ -147,15 +145,15 @@ pub(super) const fn scratch_words(kernel: [usize; 2], stride: usize, channels: u
     if is_whole(channels) { windows } else { windows.saturating_add(band_words(column, kernel[1], stride, places)) }
 }
 
-/// Words of the band under a row of results; a column of it has `column` bytes.
+/// Number of words of the band under a row of results; a column of it has `column` bytes.
 const fn band_words(column: usize, kernel_width: usize, stride: usize, places: usize) -> usize {
     let columns = places.saturating_sub(1).saturating_mul(stride).saturating_add(kernel_width);
     // The last group of the last window may reach three bytes beyond the band.
     columns.saturating_mul(column).saturating_add(3).div_ceil(4)
 }
 
-/// Pixels of whole groups: rows of a window are widened from where they lie. Columns of results go one after the other, so
-/// that what a window's taps take is worked out seldom.
+/// Runs a convolution whose pixels are whole groups: rows of a window are widened directly from the input. Columns of
+/// results are computed one after the other, so that the taps of a window are determined rarely.
 fn convolve_whole(
     convolution: &Convolution,
     layer: &Layer<'_, u32>,
@@ -169,7 +167,7 @@ fn convolve_whole(
     let mut x = 0;
     while x < width {
         let across = convolution.across(x);
-        // Windows that follow use the same taps as long as they lie inside the image across.
+        // Consecutive windows use the same taps as long as they lie inside the image across.
         let windows = convolution.uncut(across).min(width - x).max(1);
         let pairs = windows / 2;
         if pairs > 0 {
@@ -187,12 +185,12 @@ struct Columns<'a> {
     convolution: &'a Convolution,
     layer: &'a Layer<'a, u32>,
     odd: &'a [[Channel; 2]],
-    /// Of the row before, and the windows' reach there: most rows use the same taps.
+    /// The filters of the previous row, and the windows' reach there: most rows use the same taps.
     made: Option<([Reach; 2], Filters<'a>)>,
 }
 
 impl<'a> Columns<'a> {
-    /// The results of `pairs` pairs of windows from column `x` on, all of the same reach across.
+    /// Computes the results of `pairs` pairs of windows from column `x` on, all of the same reach across.
     fn beside_each_other(
         &mut self,
         x: usize,
@@ -216,14 +214,14 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The results of column `x`, two at a time where both use the same taps.
+    /// Computes the results of column `x`, two at a time if both use the same taps.
     fn above_each_other(&mut self, x: usize, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
         let Convolution { places: [height, width], input: shape, step, .. } = *self.convolution;
         let across = self.convolution.across(x);
         let mut y = 0;
         while y < height {
             let (down, below) = (self.convolution.down(y), self.convolution.down(y + 1));
-            // Scratch memory has room for one window where a row of results has one.
+            // Scratch memory has room for one window if a row of results has one.
             let two = width > 1 && y + 1 < height && down.taps() == below.taps();
             let next = below.at.saturating_sub(down.at) * shape.width * shape.channels;
             let mut source = self.source(down, across, next);
@@ -265,8 +263,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Other pixels: for each row of results the rows of the image under it are copied, column by
-/// column, into a band with the padding around it. In there a window is one stretch of bytes.
+/// Runs a convolution with other pixels: for each row of results, the rows of the image under it are copied, column by
+/// column, into a band with the padding around it. There a window is one stretch of bytes.
 fn convolve_band(
     convolution: &Convolution,
     layer: &Layer<'_, u32>,
@@ -307,17 +305,17 @@ fn convolve_band(
     }
 }
 
-/// Windows that follow each other, to be widened one or two at a time.
+/// Consecutive windows, to be widened one or two at a time.
 struct Source {
     zero_point: i8,
-    /// Where the first value of the next window is.
+    /// Index of the first value of the next window.
     start: usize,
-    /// Values from one window to the next.
+    /// Number of values from one window to the next.
     next: usize,
-    /// Rows of a window, and values from one to the next.
+    /// Number of rows of a window, and of values from one row to the next.
     rows: usize,
     row_len: usize,
-    /// Groups of four values in a row.
+    /// Number of groups of four values in a row.
     groups: usize,
 }
 
@@ -347,7 +345,7 @@ fn fill_band(convolution: &Convolution, y: usize, zero_point: i8, input: &[i8], 
     let row_len = shape.width * shape.channels;
     let column_len = kernel[0] * shape.channels;
     let down = convolution.down(y);
-    // Columns of the band left of the image, columns of the image left of the band.
+    // Columns of the band left of the image, and columns of the image left of the band.
     let (outside, unused) = (before[1].max(0) as usize, (-before[1]).max(0) as usize);
     band.fill(zero_point);
     let band = band.get_mut(outside * column_len..).unwrap_or_default();
@@ -365,13 +363,13 @@ fn fill_band(convolution: &Convolution, y: usize, zero_point: i8, input: &[i8], 
     }
 }
 
-/// A dense layer. `scratch` has [`dense_scratch_words`](super::dense_scratch_words).
+/// Runs a dense layer. `scratch` has [`dense_scratch_words`](super::dense_scratch_words).
 pub(super) fn dense(layer: &Layer<'_, u32>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
     let groups = input.len().div_ceil(4);
     let (whole, rest) = input.as_chunks::<4>();
     arithmetic::widen_one(layer.input_zero_point, whole.as_flattened(), part_mut(scratch, 0, 2 * whole.len()));
     if !rest.is_empty() {
-        // A loop over both would become a call of memcpy, for three bytes.
+        // The compiler would convert a loop over both to a call of memcpy, for three bytes.
         let last: [i8; 4] = core::array::from_fn(|index| rest.get(index).copied().unwrap_or(0));
         arithmetic::widen_one(layer.input_zero_point, &last, part_mut(scratch, 2 * whole.len(), 2));
     }
@@ -398,12 +396,12 @@ pub(super) fn dense(layer: &Layer<'_, u32>, scratch: &mut [u32], input: &[i8], o
     }
 }
 
-/// Partner of the last output where their number is odd; its weights are zeros.
+/// The partner of the last output, if their number is odd; its weights are zeros.
 const NO_CHANNEL: Channel = [0, 1 << 30, -2];
 
 /// The taps of each pair that are used. See [`Tile`].
 pub(super) struct Taps {
-    /// Words before the first.
+    /// Number of words before the first tap.
     pub(super) skip: usize,
     rows: usize,
     row_groups: usize,
@@ -412,13 +410,13 @@ pub(super) struct Taps {
 }
 
 impl Taps {
-    /// Those that meet the image, of windows whose pixels are whole groups.
+    /// Returns the taps that overlap the image, for windows whose pixels are whole groups.
     pub(super) fn of(convolution: &Convolution, down: Reach, across: Reach) -> Self {
         let [_, kernel_width] = convolution.kernel;
         let depth = convolution.input.channels;
         let row_words = kernel_width * depth / 2;
         let (skip, rows, row_groups) = if across.len == kernel_width || down.len == 0 {
-            // Rows follow each other without gaps.
+            // The rows follow each other without gaps.
             (down.from * row_words, 1, down.len * row_words / 2)
         } else {
             (down.from * row_words + across.from * depth / 2, down.len, across.len * depth / 4)

@@ -1,12 +1,12 @@
-//! Convolution and dense layers over [`Layout::Plain`](super::Layout): the reference that says what
-//! the results are. Small and slow.
+//! Convolution and dense layers over [`Layout::Plain`](super::Layout): the reference that defines the results. Small
+//! and slow.
 
 use super::super::{part, part_mut};
 use super::Layer;
 use super::geometry::Convolution;
 use super::quantize::Rounding;
 
-/// One convolution.
+/// Runs one convolution.
 pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let taps = convolution.taps();
     for y in 0..convolution.places[0] {
@@ -21,7 +21,7 @@ pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: 
     }
 }
 
-/// A dense layer.
+/// Runs a dense layer.
 pub(super) fn dense(layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let weights = layer.weights.chunks_exact(input.len().max(1));
     for ((value, channel), weights) in output.iter_mut().zip(layer.channels).zip(weights) {
@@ -30,8 +30,7 @@ pub(super) fn dense(layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     }
 }
 
-/// The products of one window with one channel's weights, as far as the window lies inside the
-/// image.
+/// The sum of the products of one window with one channel's weights, for the part of the window inside the image.
 fn sum(convolution: &Convolution, [y, x]: [usize; 2], zero_point: i8, weights: &[i8], input: &[i8]) -> i32 {
     let (down, across) = (convolution.down(y), convolution.across(x));
     let (width, channels) = (convolution.input.width, convolution.input.channels);
@@ -45,8 +44,8 @@ fn sum(convolution: &Convolution, [y, x]: [usize; 2], zero_point: i8, weights: &
     sum
 }
 
-/// Σ(value − zero point) · weight, as Σ value · weight − zero point · Σ weight: sums of 8-bit
-/// values, which compilers make vector instructions of (VMLADAV and VADDV on a Cortex-M55).
+/// Computes Σ(value − zero point) · weight as Σ value · weight − zero point · Σ weight: sums of 8-bit values, which
+/// compilers vectorize (VMLADAV and VADDV on a Cortex-M55).
 fn dot(zero_point: i8, values: &[i8], weights: &[i8]) -> i32 {
     let (mut products, mut sum) = (0i32, 0i32);
     for (value, weight) in values.iter().zip(weights) {

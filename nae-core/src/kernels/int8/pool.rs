@@ -1,35 +1,35 @@
-//! Pooling. Scale and zero point stay as they are.
+//! Pooling. Scale and zero point do not change.
 
 use super::super::{Windows, part_mut};
 use super::arithmetic;
 use super::geometry::{Convolution, Reach};
 
-/// Pixels that a maximum is taken of, and how they follow each other.
+/// The pixels of windows whose maximum is taken, and their distances.
 pub(super) struct Maximum<'a> {
-    /// Three pixels of each window. The same may be there twice.
+    /// Three pixels of each window. The same pixel may occur twice.
     pub(super) sources: [&'a [i8]; 3],
-    /// The fourth; without it, the output as it is.
+    /// The fourth pixel; `None` for the output's present value.
     pub(super) fourth: Option<&'a [i8]>,
     /// Length of a pixel.
     pub(super) channels: usize,
-    /// Values between the pixels of one window and the next in the sources.
+    /// Number of values between the pixels of one window and the next in the sources.
     pub(super) gap: usize,
 }
 
 impl Maximum<'_> {
-    /// Whether all sources have what an output of this length takes.
+    /// Whether all sources are long enough for an output of this length.
     pub(super) fn fits(&self, output: usize) -> bool {
         let Some(pixels) = output.checked_div(self.channels) else {
             return false;
         };
-        // The unsafe code of `dsp` rests on this: no sum here wraps.
+        // The unsafe code of `dsp` depends on this: no sum here wraps.
         let len = output.saturating_add(pixels.saturating_sub(1).saturating_mul(self.gap));
         let fourth = self.fourth.is_none_or(|source| source.len() >= len);
         pixels > 0 && fourth && self.sources.iter().all(|source| source.len() >= len)
     }
 }
 
-/// Maximum over windows; padding never wins. Every window meets the input.
+/// Computes the maximum over windows; padding is never the maximum. Every window overlaps the input.
 pub fn max_pool2d(windows: &Windows, input: &[i8], output: &mut [i8]) {
     let places = Convolution::new(windows);
     let width = windows.output.width;
@@ -46,7 +46,7 @@ pub fn max_pool2d(windows: &Windows, input: &[i8], output: &mut [i8]) {
     }
 }
 
-/// The maximum of uncut windows in a row, or of one that is cut; `across` is that of the first.
+/// Computes the maximum of uncut windows in a row, or of one that is cut; `across` is the reach of the first.
 fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: &mut [i8]) {
     let Windows { input: shape, stride, .. } = *windows;
     let channels = shape.channels;
@@ -54,7 +54,7 @@ fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: 
     let step = stride[1] * channels;
     let source = |index: usize| {
         let index = index.min(pixels.saturating_sub(1));
-        // No window is empty; the compiler cannot know.
+        // No window is empty, but the compiler cannot derive this.
         let (row, column) = (index / across.len.max(1), index % across.len.max(1));
         input.get(((down.at + row) * shape.width + across.at + column) * channels..).unwrap_or_default()
     };
@@ -67,9 +67,9 @@ fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: 
     }
 }
 
-/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside the
-/// input or, with `padding_value`, over all of it, places outside counting as that value (the zero
-/// point).
+/// Computes the mean over windows, rounded half away from zero as in TFLite. The divisor is the size of the window's
+/// part inside the input or, with `padding_value`, of the whole window, where places outside count as that value (the
+/// zero point).
 pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8], output: &mut [i8]) {
     let places = Convolution::new(windows);
     let Windows { input: shape, output: out, kernel, .. } = *windows;
@@ -100,20 +100,20 @@ pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8]
     }
 }
 
-/// What the mean of a window needs.
+/// The data for computing the mean of a window.
 struct Window {
     down: Reach,
     across: Reach,
-    /// Values in a row of the input.
+    /// Number of values in a row of the input.
     row: usize,
     channels: usize,
-    /// Sum of what is outside the image.
+    /// Sum of the values outside the image.
     outside: i32,
     count: i32,
 }
 
 impl Window {
-    /// The means of `B` channels from `channel` on.
+    /// Computes the means of `B` channels from `channel` on.
     #[inline(always)]
     fn means<const B: usize>(&self, channel: usize, input: &[i8]) -> [i8; B] {
         let mut sums = [self.outside; B];
@@ -134,11 +134,11 @@ impl Window {
     }
 }
 
-/// `sum` / `count`, rounded half away from zero.
+/// Returns `sum` / `count`, rounded half away from zero.
 fn mean(sum: i32, count: i32) -> i8 {
-    // Every window meets the input; the compiler cannot know.
+    // Every window meets the input, but the compiler cannot derive this.
     let count = count.max(1);
     let half = if sum > 0 { count / 2 } else { -(count / 2) };
-    // The parser allows windows of at most 2^23 values, so that a sum and a half are within 2^31.
+    // The parser allows windows of at most 2^23 values, so that a sum plus a half is within 2^31.
     (sum.wrapping_add(half) / count) as i8
 }

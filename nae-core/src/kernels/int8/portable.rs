@@ -1,6 +1,5 @@
-//! The innermost loops in portable Rust: what `dsp` does, instruction by instruction where it
-//! matters (widening, the order of halfwords, sums in two parts). One of the two is the module
-//! `arithmetic`.
+//! The innermost loops in portable Rust: the same computations as in `dsp`, instruction by instruction where it matters
+//! (widening, the order of halfwords, sums in two parts). One of the two is the module `arithmetic`.
 
 use super::super::{part, part_mut};
 use super::lone::Filter;
@@ -8,11 +7,11 @@ use super::paired::Tile;
 use super::pool::Maximum;
 use super::quantize::{Range, Rounding};
 
-/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
-/// 127 stay below 2^23, so that the sum fits the 24 bits it has above the even output's.
+/// Number of groups of four taps after which the odd output's sum is extracted: 256 products of at most 255 · 127 stay
+/// below 2^23, so that the sum fits the 24 bits above the even output's.
 const CHUNK: usize = 64;
 
-/// SXTB16: the bytes 0 and 2 as halfwords, with sign.
+/// SXTB16: the bytes 0 and 2 as halfwords, sign-extended.
 fn sxtb16(word: u32) -> u32 {
     sxtab16(0, word)
 }
@@ -24,19 +23,19 @@ fn sxtab16(sum: u32, word: u32) -> u32 {
     u32::from(low) | u32::from(high) << 16
 }
 
-/// What is added to centre widened values.
+/// The halfwords to add to widened values to subtract the zero point.
 fn centre(zero_point: i8) -> u32 {
     u32::from((-i16::from(zero_point)) as u16) * 0x1_0001
 }
 
-/// SMLAD: both products of halfwords added to a sum.
+/// SMLAD: adds both products of halfwords to a sum.
 fn smlad(a: u32, b: u32, sum: i32) -> i32 {
     let low = i32::from(a as i16) * i32::from(b as i16);
     let high = i32::from((a >> 16) as i16) * i32::from((b >> 16) as i16);
     sum.wrapping_add(low).wrapping_add(high)
 }
 
-/// Takes the zero point off, four values at a time: halfwords (0, 2), then (1, 3).
+/// Subtracts the zero point from four values at a time and writes halfwords (0, 2), then (1, 3).
 pub(super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
     let centre = centre(zero_point);
     for (value, target) in values.as_chunks::<4>().0.iter().zip(target.as_chunks_mut::<2>().0) {
@@ -45,15 +44,15 @@ pub(super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
     }
 }
 
-/// As [`widen_one`], the first `4 * groups` values of each of some rows, `row_len` values apart; nothing where they do not
-/// lie inside `window`, or do not fit `target`.
+/// As [`widen_one`], for the first `4 * groups` values of each of some rows, `row_len` values apart; does nothing if
+/// they do not lie inside `window`, or do not fit `target`.
 pub(super) fn widen_rows(zero_point: i8, window: &[i8], [rows, row_len, groups]: [usize; 3], target: &mut [u32]) {
     for (row, target) in target.chunks_exact_mut((2 * groups).max(1)).take(rows).enumerate() {
         widen_one(zero_point, part(window, row * row_len, 4 * groups), target);
     }
 }
 
-/// As [`widen_rows`], of two windows, the second one `next` values behind the first one: word by word in turn.
+/// As [`widen_rows`], for two windows, the second one `next` values after the first; their words alternate.
 pub(super) fn widen_rows_of_two(
     zero_point: i8,
     windows: &[i8],
@@ -76,13 +75,13 @@ pub(super) fn widen_rows_of_two(
 pub(super) struct Lone<'a>(Filter<'a>);
 
 impl<'a> Lone<'a> {
-    /// `None` where there are no taps or weights would be read beyond their end.
+    /// `None` if there are no taps or weights would be read beyond their end.
     pub(super) fn new(filter: &Filter<'a>) -> Option<Self> {
         let Filter { zero_point, rows, row_len, groups, weights, weights_row } = *filter;
         filter.fits().then_some(Self(Filter { zero_point, rows, row_len, groups, weights, weights_row }))
     }
 
-    /// The sum of the window that `values` begin with; 0 where they are too short.
+    /// The sum of the window at the start of `values`; 0 if they are too short.
     pub(super) fn one(&mut self, values: &[i8]) -> i32 {
         let filter = &self.0;
         let mut sum = 0;
@@ -101,7 +100,7 @@ impl<'a> Lone<'a> {
         sum
     }
 
-    /// The sums of the window that `values` begin with, and of another, `next` values behind it; 0 where they are too short.
+    /// The sums of the window at the start of `values` and of another, `next` values after it; 0 if they are too short.
     pub(super) fn two(&mut self, values: &[i8], next: usize) -> [i32; 2] {
         [self.one(values), self.one(values.get(next..).unwrap_or_default())]
     }
@@ -111,22 +110,22 @@ impl<'a> Lone<'a> {
 pub(super) struct Ready<'a>(Tile<'a>);
 
 impl<'a> Ready<'a> {
-    /// `None` where weights would be read beyond their end.
+    /// `None` if weights would be read beyond their end.
     pub(super) fn new(tile: &Tile<'a>) -> Option<Self> {
         tile.fits().then_some(Self(*tile))
     }
 
-    /// One window against all pairs, rounded once.
+    /// Multiplies one window with all pairs, rounded once.
     pub(super) fn one_once(&mut self, activations: &[u32], output: &mut [i8]) {
         columns(&self.0, Rounding::Once, activations, [output]);
     }
 
-    /// One window against all pairs, rounded twice.
+    /// Multiplies one window with all pairs, rounded twice.
     pub(super) fn one_twice(&mut self, activations: &[u32], output: &mut [i8]) {
         columns(&self.0, Rounding::Twice, activations, [output]);
     }
 
-    /// Two windows against all pairs, rounded twice.
+    /// Multiplies two windows with all pairs, rounded twice.
     pub(super) fn two_twice(&mut self, activations: &[u32], first: &mut [i8], second: &mut [i8]) {
         columns(&self.0, Rounding::Twice, activations, [first, second]);
     }
@@ -170,8 +169,8 @@ fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, activations: &[u
     }
 }
 
-/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
-/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
+/// Computes the mean of four pixels with these weights, whose sum is 2^20, channel by channel: the pixels of one row
+/// that begin at `low` and `high`, then those of another row. `target` stays unchanged if they do not lie in the rows.
 pub(super) fn blend(rows: [&[i8]; 2], [low, high]: [usize; 2], weights: [i32; 4], target: &mut [i8]) {
     let channels = target.len();
     let [a, c] = rows.map(|row| part(row, low, channels));
@@ -179,12 +178,12 @@ pub(super) fn blend(rows: [&[i8]; 2], [low, high]: [usize; 2], weights: [i32; 4]
     for (value, ((a, b), (c, d))) in target.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
         let values = [*a, *b, *c, *d].map(i32::from);
         let sum: i32 = values.iter().zip(&weights).map(|(value, weight)| value * weight).sum();
-        // Half away from zero. A mean of 8-bit values is one.
+        // Rounds half away from zero. The mean of 8-bit values is an 8-bit value.
         *value = ((sum + (1 << 19) + (sum >> 31)) >> 20) as i8;
     }
 }
 
-/// The greatest of four pixels, for one window after the other.
+/// Writes the greatest of four pixels, for one window after the other.
 pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
     if !windows.fits(output.len()) {
         return;
@@ -203,8 +202,8 @@ pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
     }
 }
 
-/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last
-/// four is left out.
+/// Returns Σx, Σy, Σx², Σxy, Σy² over slices of the same length, up to 2^12 values; values after the last whole group
+/// of four are left out.
 pub(super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
     let mut sums = [0i32; 5];
     for (x, y) in x.as_chunks::<4>().0.as_flattened().iter().zip(y.as_chunks::<4>().0.as_flattened()) {

@@ -1,9 +1,9 @@
-//! Fixed-point requantisation: from 32-bit sums back to 8 bits. No tensors here.
+//! Fixed-point requantization: converts 32-bit sums back to 8 bits, value by value.
 
-/// What a layer with weights keeps for each output channel: `[bias, multiplier, shift]`.
+/// The numbers of a layer with weights for each output channel: `[bias, multiplier, shift]`.
 ///
-/// `bias` is in units of scale of input · scale of the channel's weights. `multiplier` and `shift`
-/// are those of [`Multiplier`], for that unit / scale of output.
+/// `bias` is in units of scale of input · scale of the channel's weights. `multiplier` and `shift` are those of the
+/// [`Multiplier`] for this unit / scale of output.
 pub type Channel = [i32; 3];
 
 /// A real factor as an integer and a power of two: `value` · 2^(`shift` − 31).
@@ -19,11 +19,11 @@ pub struct Multiplier {
 }
 
 impl Multiplier {
-    /// Shifts that a multiplier may have. Others are taken as the nearest of these.
+    /// Shifts that a multiplier may have. For any other shift, the nearest of these is used.
     pub const SHIFTS: core::ops::RangeInclusive<i32> = -31..=30;
 
-    /// The multiplier nearest to `real`; `None` when it is negative, not finite or 2^30 or more.
-    /// What is below 2^-32 becomes 0, as in TFLite.
+    /// Returns the multiplier nearest to `real`; `None` if `real` is negative, not finite, or 2^30 or more. Values
+    /// below 2^-32 give 0, as in TFLite.
     ///
     /// ```
     /// use nae_core::kernels::int8::Multiplier;
@@ -52,8 +52,8 @@ impl Multiplier {
         Some(Self { value: value as i32, shift: exponent })
     }
 
-    /// x times the factor, rounded once, halves up: ⌊x · value / 2^(31 − shift) + ½⌋, held within
-    /// 32 bits.
+    /// Returns x times the factor, rounded once, with halves up: ⌊x · value / 2^(31 − shift) + ½⌋, saturated to 32
+    /// bits.
     #[inline(always)]
     pub const fn apply(self, x: i32) -> i32 {
         let shift = if self.shift < -31 {
@@ -76,8 +76,8 @@ impl Multiplier {
 }
 
 impl Multiplier {
-    /// x times the factor, rounded twice: ⌊x · value / 2^31 + ½⌋, then a shift to the right, halves
-    /// away from zero. A shift to the left comes first, and wraps.
+    /// Returns x times the factor, rounded twice: ⌊x · value / 2^31 + ½⌋, then a shift to the right, with halves
+    /// rounded away from zero. A shift to the left comes first, and wraps.
     ///
     /// ```
     /// use nae_core::kernels::int8::Multiplier;
@@ -90,7 +90,7 @@ impl Multiplier {
         self.twice().apply(x)
     }
 
-    /// For many values with the same factor: [`Multiplier::apply_twice`] in parts.
+    /// Returns [`Multiplier::apply_twice`] in parts, for many values with the same factor.
     #[inline(always)]
     pub(super) const fn twice(self) -> Twice {
         let (left, right) = match self.shift {
@@ -110,10 +110,10 @@ pub(super) struct Twice {
     value: i32,
     left: i32,
     right: i32,
-    /// A half before the shift to the right.
+    /// A half, added before the shift to the right.
     half: i32,
-    /// −1 where there is a shift to the right: what is added to negative values before it, so that
-    /// halves go away from zero.
+    /// −1 if there is a shift to the right, else 0: added to negative values before the shift, so that halves are
+    /// rounded away from zero.
     sign: i32,
 }
 
@@ -126,60 +126,60 @@ impl Twice {
     }
 }
 
-/// How often a layer with weights rounds its results.
+/// The number of times a layer with weights rounds its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
-    /// [`Multiplier::apply`].
+    /// Once, by [`Multiplier::apply`].
     #[cfg_attr(nae_mve, expect(dead_code, reason = "the assembly of dense layers rounds by itself"))]
     Once,
-    /// [`Multiplier::apply_twice`].
+    /// Twice, by [`Multiplier::apply_twice`].
     Twice,
 }
 
-/// The 8-bit values a layer gives.
+/// The 8-bit values that a layer can output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Range {
-    /// The integer that stands for 0.
+    /// The integer that represents 0.
     pub zero_point: i8,
-    /// Least value. With a fused ReLU: the zero point.
+    /// Least value; the zero point for a fused ReLU.
     pub min: i8,
     /// Greatest value; not below `min`.
     pub max: i8,
 }
 
 impl Range {
-    /// All 8-bit values.
+    /// Returns the range of all 8-bit values.
     pub const fn full(zero_point: i8) -> Self {
         Self { zero_point, min: i8::MIN, max: i8::MAX }
     }
 
-    /// Values from 0 up: a fused ReLU.
+    /// Returns the range of values from 0 up: a fused ReLU.
     pub const fn relu(zero_point: i8) -> Self {
         Self { zero_point, min: zero_point, max: i8::MAX }
     }
 
-    /// Whether `min` and `max` exclude nothing.
+    /// Whether `min` and `max` exclude no value.
     pub const fn is_full(self) -> bool {
         self.min == i8::MIN && self.max == i8::MAX
     }
 
-    /// Holds values within the range.
+    /// Clamps values to the range.
     pub(super) fn clamp(self, values: &mut [i8]) {
         for value in values {
             *value = (*value).min(self.max).max(self.min);
         }
     }
 
-    /// Adds the zero point and holds the sum within the range.
+    /// Adds the zero point and clamps the sum to the range.
     #[inline(always)]
     pub(super) fn hold(self, value: i32) -> i8 {
         let value = value.saturating_add(i32::from(self.zero_point));
-        // The bounds are 8-bit; `min` comes last so that nothing can go wrong with min > max.
+        // The bounds are 8-bit; `min` comes last, so that min > max does no harm.
         value.min(i32::from(self.max)).max(i32::from(self.min)) as i8
     }
 
-    /// The result of a sum in a channel.
+    /// Converts a sum to the result of a channel.
     #[inline(always)]
     pub(super) fn finish(self, rounding: Rounding, sum: i32, [_, value, shift]: Channel) -> i8 {
         let multiplier = Multiplier { value, shift };

@@ -1,4 +1,4 @@
-//! Nearest and bilinear resizing. Scale and zero point stay as they are.
+//! Nearest and bilinear resizing. Scale and zero point do not change.
 
 use super::super::{part, part_mut};
 use super::arithmetic;
@@ -22,8 +22,8 @@ pub fn nearest(from: Shape, to: Shape, input: &[i8], output: &mut [i8]) {
 
 /// Bilinear interpolation, with aligned corners or half-pixel centres.
 ///
-/// As TFLite's reference kernel: the ratio of the sizes, and with it every coordinate, is rounded
-/// to 1/1024 of a pixel; the result is rounded half away from zero. Sides are below 2^15.
+/// As in TFLite's reference kernel: the ratio of the sizes, and thus every coordinate, is rounded to 1/1024 of a pixel;
+/// the result is rounded half away from zero. Sides are below 2^15.
 pub fn bilinear(half_pixel: bool, from: Shape, to: Shape, input: &[i8], output: &mut [i8]) {
     let channels = from.channels;
     let down = Axis::new(half_pixel, from.height, to.height);
@@ -48,7 +48,7 @@ struct Axis {
     last: usize,
 }
 
-/// A place between two neighbours; `fraction` of 1024 on the way from `low`.
+/// A place between two neighbours; `fraction` is the distance from `low`, in 1/1024 of the way.
 #[derive(Clone, Copy)]
 struct Between {
     low: usize,
@@ -68,13 +68,13 @@ impl Axis {
         let place = self.step.saturating_mul(i as i32).saturating_add(self.start).max(0) as usize;
         let low = (place >> 10).min(self.last);
         let high = (low + 1).min(self.last);
-        // At the last pixel both neighbours are it, and the fraction does not matter.
+        // At the last pixel both neighbours are this pixel, and the fraction does not matter.
         Between { low, high, fraction: (place & 1023) as i32 }
     }
 }
 
 impl Between {
-    /// Of the pixels at the low and high row and, in each, the low and high column; 2^20 in all.
+    /// The weights of the pixels at the low and high row and, in each, the low and high column; their sum is 2^20.
     fn weights(self, column: Self) -> [i32; 4] {
         let (down, across) = (self.fraction, column.fraction);
         let (up, left) = (1024 - down, 1024 - across);

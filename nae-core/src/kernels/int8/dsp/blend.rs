@@ -1,12 +1,12 @@
-//! Four pixels with their weights, channel by channel, for bilinear resizing.
+//! The weighted mean of four pixels, channel by channel, for bilinear resizing.
 
 #[cfg(nae_mve)]
 use super::super::helium::blend_asm;
 #[cfg(not(nae_mve))]
 use core::arch::naked_asm;
 
-/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
-/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
+/// Computes the mean of four pixels with these weights, whose sum is 2^20, channel by channel: the pixels of one row
+/// that begin at `low` and `high`, then those of another row. `target` stays unchanged if they do not lie in the rows.
 pub(in super::super) fn blend(
     [top, bottom]: [&[i8]; 2],
     [low, high]: [usize; 2],
@@ -15,8 +15,8 @@ pub(in super::super) fn blend(
 ) {
     let room = top.len().min(bottom.len()).checked_sub(target.len());
     if room.is_some_and(|room| low <= room && high <= room) {
-        // SAFETY: pixels that begin at `low` or `high` have as many values in both rows as `target`, and it reads and
-        // writes no more.
+        // SAFETY: pixels that begin at `low` or `high` have as many values in both rows as `target`, and the assembly
+        // reads and writes no more.
         unsafe {
             let [a, c] = [top, bottom].map(|row| row.as_ptr().add(low));
             let [b, d] = [top, bottom].map(|row| row.as_ptr().add(high));
@@ -25,7 +25,8 @@ pub(in super::super) fn blend(
     }
 }
 
-/// One value: from the next of each pixel, which the registers r0 to r3 count up, to the next of the target.
+/// Computes one value: reads the next value of each pixel, at the registers r0 to r3, which it increments, and writes
+/// the next value of the target.
 #[cfg(not(nae_mve))]
 macro_rules! value {
     () => {
@@ -37,7 +38,7 @@ macro_rules! value {
         ldrsb r11, [r3], #1
         mla r10, r12, r6, r10
         mla r10, r11, r7, r10
-        // Half away from zero.
+        // Rounds half away from zero.
         add r10, r10, r10, asr #31
         add r10, r10, lr
         asr r10, r10, #20
@@ -65,7 +66,7 @@ unsafe extern "C" fn blend_asm(
         "ldrd r8, r9, [sp, #40]",
         "ldm r12, {{r4-r7}}",
         "mov lr, #0x80000",
-        // Four at a time, then what is left over.
+        // Four values at a time, then those left over.
         "subs r9, r9, #4",
         "blo 2f",
         "1:",

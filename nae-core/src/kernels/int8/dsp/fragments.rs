@@ -1,14 +1,13 @@
-//! Text that the functions of `one` and `two` share. The registers are those of `multiply`.
+//! Assembly text that the functions of `one` and `two` share. The registers are those of `multiply`.
 
-/// Bias, multiplier and shift of both outputs of a pair, for [`result_once`]: the multipliers in r2
-/// and r7, the half and the zero point at the shift's place in r1 and r6, the shifts in r5 and r8.
-/// Moves r12 on.
+/// Loads bias, multiplier and shift of both outputs of a pair, for [`result_once`]: the multipliers to r2 and r7, the
+/// half and the zero point, aligned to the shift, to r1 and r6, the shifts to r5 and r8. Advances r12.
 macro_rules! factors_once {
     () => {
         concat!(
             "ldr r11, [sp, #56]\n",
             "ldm r12!, {{r1, r2, r5, r6, r7, r8}}\n",
-            // The shift is 31 − shift; the upper word of the product leaves −1 − shift.
+            // The shift is 31 − shift; the upper word of the product is shifted by 32 already, which leaves −1 − shift.
             "mvn r5, r5\n",
             "mvn r8, r8\n",
             "lsl r1, r11, r5\n",
@@ -19,8 +18,8 @@ macro_rules! factors_once {
     };
 }
 
-/// (sum · multiplier + half) >> shift, within 8 bits: rounded once, since nothing below the upper
-/// word of the product is lost that could matter.
+/// Computes (sum · multiplier + half) >> shift, within 8 bits. It is rounded once, since no bits that matter are lost
+/// below the upper word of the product.
 #[rustfmt::skip]
 macro_rules! result_once {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
@@ -51,8 +50,8 @@ macro_rules! factors_twice {
     };
 }
 
-/// The sum times 2 · multiplier − 2^32, the sum itself added to the upper word, rounded there
-/// (SMMLAR); then less one where negative, so that the half added next sends halves away from zero.
+/// Multiplies the sum by 2 · multiplier − 2^32 and adds the sum itself to the upper word, rounded there (SMMLAR); then
+/// subtracts one if the result is negative, so that the half added next rounds halves away from zero.
 #[rustfmt::skip]
 macro_rules! result_twice {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
@@ -66,24 +65,24 @@ macro_rules! result_twice {
     };
 }
 
-/// Makes the frame: 16 bytes, then [`Arguments`](super::multiply::Arguments), which the stack
-/// pointer reaches from then on; `multiply` has checked the offsets.
+/// Makes the frame: 16 bytes, then [`Arguments`](super::multiply::Arguments), to which the stack pointer points from
+/// then on; `multiply` has checked the offsets.
 ///
 /// | offset | |
 /// |---|---|
-/// | 0 | sums of the odd outputs, one window: and then rows left |
+/// | 0 | sums of the odd outputs; one window: and then rows left |
 /// | 8 | rows left (two windows) |
 /// | 16 | weights |
 /// | 20 | activations |
-/// | 24 | channels, moves on |
-/// | 28, 32 | outputs, move on |
+/// | 24 | channels, advancing |
+/// | 28, 32 | outputs, advancing |
 /// | 36 | pairs left |
 /// | 40 | rows |
-/// | 44 | row groups; in the short kernels bytes of a row |
+/// | 44 | row groups; in the short kernels, the bytes of a row |
 /// | 48 | row gap |
 /// | 52 | pair gap |
 /// | 56 | 2 · zero point + 1 |
-/// | 60 | where the short kernels enter their loop |
+/// | 60 | address at which the short kernels enter their loop |
 macro_rules! enter {
     () => {
         concat!(
@@ -96,7 +95,7 @@ macro_rules! enter {
     };
 }
 
-/// The next chunk of a row: its groups to r2, to lr what is left after it.
+/// The next chunk of a row: puts its number of groups in r2, and the number left after it in lr.
 macro_rules! chunk {
     () => {
         concat!("mov r2, lr\n", "cmp lr, #{chunk}\n", "it hi\n", "movhi r2, #{chunk}\n", "sub lr, lr, r2\n",)

@@ -25,7 +25,7 @@ macro_rules! group_lone {
     };
 }
 
-/// What the assembly takes.
+/// Arguments of the assembly.
 #[repr(C)]
 struct Arguments {
     first: *const i8,
@@ -42,13 +42,13 @@ struct Arguments {
 /// A filter whose weights have been checked.
 pub(in super::super) struct Lone<'a> {
     arguments: Arguments,
-    /// Values from a window's first to its last.
+    /// Number of values from a window's first to its last.
     values: usize,
     borrows: PhantomData<&'a [u32]>,
 }
 
 impl<'a> Lone<'a> {
-    /// `None` where there are no taps or weights would be read beyond their end.
+    /// `None` if there are no taps or weights would be read beyond their end.
     pub(in super::super) fn new(filter: &Filter<'a>) -> Option<Self> {
         let arguments = || Arguments {
             first: core::ptr::null(),
@@ -57,7 +57,7 @@ impl<'a> Lone<'a> {
             centre: centre(filter.zero_point),
             rows: filter.rows,
             groups: filter.groups,
-            // Where there is one row, what is between it and the next is of no use and may be beyond any address.
+            // With a single row, the gap to a next row is not used and may be beyond any address.
             values_gap: filter.row_len.wrapping_sub(4 * filter.groups),
             weights_gap: filter.weights_row.wrapping_sub(2 * filter.groups).wrapping_mul(4),
         };
@@ -65,32 +65,32 @@ impl<'a> Lone<'a> {
         fits.then(|| Self { arguments: arguments(), values: filter.values(), borrows: PhantomData })
     }
 
-    /// The sum of the window that `values` begin with; 0 where they are too short.
+    /// The sum of the window at the start of `values`; 0 if they are too short.
     pub(in super::super) fn one(&mut self, values: &[i8]) -> i32 {
         if values.len() < self.values {
             return 0;
         }
         self.arguments.first = values.as_ptr();
-        // SAFETY: `fits` has said that neither rows nor groups are 0 and that all rows of weights lie in the slice; the
-        // window's values do.
+        // SAFETY: `fits` has checked that neither rows nor groups are 0 and that all rows of weights lie in the slice;
+        // the window's values lie in `values`.
         unsafe { one_asm(&self.arguments) }
     }
 
-    /// The sums of the window that `values` begin with, and of another, `next` values behind it; 0 where they are too short.
+    /// The sums of the window at the start of `values` and of another, `next` values after it; 0 if they are too short.
     pub(in super::super) fn two(&mut self, values: &[i8], next: usize) -> [i32; 2] {
         let second = values.get(next..).unwrap_or_default();
         if second.len() < self.values {
             return [0; 2];
         }
         (self.arguments.first, self.arguments.second) = (values.as_ptr(), second.as_ptr());
-        // SAFETY: as in `one`, for the second window, and so for the first one, which begins before it.
+        // SAFETY: as in `one`, for the second window, and thus for the first one, which begins before it.
         let sums = unsafe { two_asm(&self.arguments) };
         [sums as u32 as i32, (sums >> 32) as u32 as i32]
     }
 }
 
 /// # Safety
-/// `rows` rows of `groups` groups lie behind `first` and `weights`, with the gaps between them; neither is 0.
+/// `rows` rows of `groups` groups lie at `first` and `weights`, with the gaps between them; neither is 0.
 #[unsafe(naked)]
 unsafe extern "C" fn one_asm(arguments: &Arguments) -> i32 {
     naked_asm!(
@@ -120,11 +120,11 @@ unsafe extern "C" fn one_asm(arguments: &Arguments) -> i32 {
     )
 }
 
-/// The first window's sum in the lower word, the second one's in the upper. Entered so far in that the groups of a row come
-/// out even.
+/// Returns the first window's sum in the lower word, the second one's in the upper. The loop is entered at the point
+/// from which the groups of a row come out even.
 ///
 /// # Safety
-/// As [`one_asm`], and the rows lie behind `second`, too.
+/// As [`one_asm`], and the rows lie at `second`, too.
 #[unsafe(naked)]
 unsafe extern "C" fn two_asm(arguments: &Arguments) -> u64 {
     naked_asm!(
@@ -136,7 +136,7 @@ unsafe extern "C" fn two_asm(arguments: &Arguments) -> u64 {
         "mov r9, #0",
         "2:",
         "ldr r5, [r12, #20]",
-        // Of an odd number of groups the first pass has one.
+        // If the number of groups is odd, the first pass has one group.
         "lsrs r6, r5, #1",
         "bcs 3f",
         "1:",

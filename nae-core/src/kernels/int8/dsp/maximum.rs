@@ -3,7 +3,7 @@
 use super::super::pool::Maximum;
 use core::arch::naked_asm;
 
-/// The greatest of four pixels, for one window after the other.
+/// Writes the greatest of four pixels, for one window after the other.
 pub(in super::super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
     if !windows.fits(output.len()) {
         return;
@@ -18,17 +18,17 @@ pub(in super::super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
         sources: [first, second, third, fourth],
         output: target,
         channels: windows.channels,
-        // `fits` has refused pixels of no length.
+        // `fits` has refused pixels of length zero.
         pixels: output.len().checked_div(windows.channels).unwrap_or(0),
         gap: windows.gap,
         fourth_gap,
     };
-    // SAFETY: `fits` says that the output is whole pixels, at least one, up to less than a pixel,
-    // and that each source has as many, `gap` apart; the output itself has them without gaps.
+    // SAFETY: `fits` has checked that the output is one or more pixels, up to less than a pixel more, and that each
+    // source has as many, `gap` apart; the output itself has them without gaps.
     unsafe { maximum_asm(&arguments) };
 }
 
-/// What [`maximum_asm`] takes.
+/// Arguments of [`maximum_asm`].
 #[repr(C)]
 struct MaximumArguments {
     sources: [*const i8; 4],
@@ -59,7 +59,7 @@ macro_rules! maximum_word {
     };
 }
 
-/// Words of four values, then single ones: SSUB8 compares, SEL takes the greater.
+/// Words of four values, then single values: SSUB8 compares, SEL selects the greater.
 ///
 /// # Safety
 /// The output has `pixels` times `channels` values, each source as many with a gap after every
@@ -70,7 +70,7 @@ unsafe extern "C" fn maximum_asm(arguments: &MaximumArguments) {
         dsp!(),
         "push {{r4-r11, lr}}",
         "ldm r0, {{r1-r9}}",
-        // A pixel.
+        // One pixel.
         "1:",
         "lsrs lr, r6, #2",
         "beq 3f",

@@ -6,15 +6,16 @@ use core::arch::naked_asm;
 macro_rules! kernel_one {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// What [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of `row_groups` groups for each
-        /// pair, with the gaps between them; `channels` for one element a pair; `activations` for a window of that many
-        /// groups; the first of `outputs` for two values a pair. `pairs` and `rows` are not 0.
+        /// The conditions that [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of
+        /// `row_groups` groups for each pair, with the gaps between them; `channels` for one element per pair;
+        /// `activations` for a window of that many groups; the first of `outputs` for two values per pair. `pairs` and
+        /// `rows` are not 0.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
                 dsp!(),
                 enter!(),
-                // A pair.
+                // One pair.
                 "1:",
                 "ldr r12, [sp, #24]",
                 "ldr r1, [sp, #20]",
@@ -22,10 +23,10 @@ macro_rules! kernel_one {
                 "ldr r3, [r12]",
                 "ldr r9, [r12, #12]",
                 "strd r9, r10, [sp]",
-                // A row.
+                // One row.
                 "2:",
                 "ldr lr, [sp, #44]",
-                // A chunk.
+                // One chunk.
                 "3:",
                 "mov r4, r3",
                 chunk!(),
@@ -86,9 +87,9 @@ macro_rules! kernel_one {
     };
 }
 
-/// One window of one row of at most [`CHUNK`] groups, an even number and not 0: less to do around
-/// the sums. The loop over groups is entered so far in that it ends with the last ones; two groups
-/// are 56 bytes of code.
+/// One window of one row, with an even number of groups, at least 2 and at most [`CHUNK`]: fewer instructions around
+/// the sums. The loop over groups is entered at the point from which it ends with the last groups; two groups are 56
+/// bytes of code.
 macro_rules! kernel_one_short {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
@@ -109,7 +110,7 @@ macro_rules! kernel_one_short {
                 "str r2, [sp, #44]",
                 "add r4, r4, r3, lsl #3",
                 "str r4, [sp, #60]",
-                // A pair.
+                // One pair.
                 "1:",
                 "ldr r12, [sp, #24]",
                 "ldr r1, [sp, #20]",

@@ -2,18 +2,17 @@
 
 use core::arch::naked_asm;
 
-/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last
-/// four is left out.
+/// Returns Σx, Σy, Σx², Σxy, Σy² over slices of the same length, up to 2^12 values; values after the last whole group
+/// of four are left out.
 pub(in super::super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
     let words = x.len().min(y.len()) / 4;
     let mut sums = [0; 5];
-    // SAFETY: it reads four bytes a word from both slices, which have as many, and writes five
-    // sums.
+    // SAFETY: the assembly reads four bytes per word from both slices, which have as many, and writes five sums.
     unsafe { sums_asm(x.as_ptr(), y.as_ptr(), words, &mut sums) };
     sums
 }
 
-/// The sums of four values more.
+/// Adds four more values to the sums.
 macro_rules! word {
     () => {
         concat!(
@@ -52,9 +51,9 @@ unsafe extern "C" fn sums_asm(x: *const i8, y: *const i8, words: usize, sums: &m
         "mov r6, #0",
         "mov r7, #0",
         "mov r8, #0",
-        // Ones, to add halfwords up.
+        // Ones, to add halfwords.
         "mov r9, #0x00010001",
-        // Two words a turn; an odd number is entered in the middle.
+        // Two words per turn; if their number is odd, the loop is entered in the middle.
         "lsrs r2, r2, #1",
         "bcc 1f",
         "add r2, r2, #1",

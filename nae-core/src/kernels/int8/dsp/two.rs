@@ -6,15 +6,16 @@ use core::arch::naked_asm;
 macro_rules! kernel_two {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// What [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of `row_groups` groups for each
-        /// pair, with the gaps between them; `channels` for one element a pair; `activations` for two windows of that many
-        /// groups; both of `outputs` for two values a pair. `pairs` and `rows` are not 0.
+        /// The conditions that [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of
+        /// `row_groups` groups for each pair, with the gaps between them; `channels` for one element per pair;
+        /// `activations` for two windows of that many groups; both of `outputs` for two values per pair. `pairs` and
+        /// `rows` are not 0.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
                 dsp!(),
                 enter!(),
-                // A pair.
+                // One pair.
                 "1:",
                 "ldr r12, [sp, #24]",
                 "ldr r1, [sp, #20]",
@@ -24,10 +25,10 @@ macro_rules! kernel_two {
                 "mov r4, r3",
                 "strd r9, r9, [sp]",
                 "str r10, [sp, #8]",
-                // A row.
+                // One row.
                 "2:",
                 "ldr lr, [sp, #44]",
-                // A chunk.
+                // One chunk.
                 "3:",
                 "mov r5, r3",
                 "mov r6, r4",
@@ -97,9 +98,8 @@ macro_rules! kernel_two {
     };
 }
 
-/// Two windows of one row of at most [`CHUNK`] groups, but some: less to do around the sums. The
-/// loop over groups is entered so far in that it ends with the last one; a group is 48 bytes of
-/// code.
+/// Two windows of one row, with at least 1 and at most [`CHUNK`] groups: fewer instructions around the sums. The loop
+/// over groups is entered at the point from which it ends with the last group; a group is 48 bytes of code.
 macro_rules! kernel_two_short {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
@@ -120,7 +120,7 @@ macro_rules! kernel_two_short {
                 "str r2, [sp, #44]",
                 "add r4, r4, r3, lsl #4",
                 "str r4, [sp, #60]",
-                // A pair.
+                // One pair.
                 "1:",
                 "ldr r12, [sp, #24]",
                 "ldr r1, [sp, #20]",

@@ -1,14 +1,14 @@
-//! From 8-bit values to halfwords less the zero point.
+//! Conversion of 8-bit values to halfwords less the zero point.
 
 use core::arch::naked_asm;
 
-/// Takes the zero point off, four values at a time: halfwords (0, 2), then (1, 3).
+/// Subtracts the zero point from four values at a time and writes halfwords (0, 2), then (1, 3).
 pub(in super::super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
     widen_rows(zero_point, values, [1, 0, values.len() / 4], target);
 }
 
-/// As [`widen_one`], the first `4 * groups` values of each of some rows, `row_len` values apart; nothing where they do not
-/// lie inside `window`, or do not fit `target`.
+/// As [`widen_one`], for the first `4 * groups` values of each of some rows, `row_len` values apart; does nothing if
+/// they do not lie inside `window`, or do not fit `target`.
 pub(in super::super) fn widen_rows(
     zero_point: i8,
     window: &[i8],
@@ -18,12 +18,13 @@ pub(in super::super) fn widen_rows(
     let fits = lies(window.len(), rows, row_len, groups) && target.len() / 2 >= rows.saturating_mul(groups);
     if fits {
         let gap = row_len.wrapping_sub(4 * groups);
-        // SAFETY: of each row it reads 4 bytes a group, which `lies` says are in `window`, and writes 2 words a group.
+        // SAFETY: of each row the assembly reads 4 bytes per group, which `lies` has found in `window`, and writes 2
+        // words per group.
         unsafe { widen_rows_asm(window.as_ptr(), target.as_mut_ptr(), groups, centre(zero_point), rows, gap) };
     }
 }
 
-/// As [`widen_rows`], of two windows, the second one `next` values behind the first one: word by word in turn.
+/// As [`widen_rows`], for two windows, the second one `next` values after the first; their words alternate.
 pub(in super::super) fn widen_rows_of_two(
     zero_point: i8,
     windows: &[i8],
@@ -36,19 +37,19 @@ pub(in super::super) fn widen_rows_of_two(
     if fits {
         let gap = row_len.wrapping_sub(4 * groups);
         let (first, second) = (windows.as_ptr(), second.as_ptr());
-        // SAFETY: of each row it reads 4 bytes a group of both windows, which `lies` says are behind the second one's start,
-        // and so behind the first one's, and writes 4 words a group.
+        // SAFETY: of each row the assembly reads 4 bytes per group of both windows, which `lies` has found after the
+        // second one's start, and thus after the first one's, and writes 4 words per group.
         unsafe { widen_rows_of_two_asm(first, second, target.as_mut_ptr(), groups, centre(zero_point), rows, gap) };
     }
 }
 
-/// Whether `rows` rows of `4 * groups` values, `row_len` apart, lie in `len` values; false where there are none.
+/// Whether `rows` rows of `4 * groups` values, `row_len` apart, lie in `len` values; false if there are none.
 fn lies(len: usize, rows: usize, row_len: usize, groups: usize) -> bool {
     let last = rows.wrapping_sub(1).saturating_mul(row_len);
     rows > 0 && groups > 0 && groups <= len / 4 && last <= len - 4 * groups
 }
 
-/// What is added to centre widened values.
+/// The halfwords to add to widened values to subtract the zero point.
 pub(super) fn centre(zero_point: i8) -> u32 {
     u32::from((-i16::from(zero_point)) as u16) * 0x1_0001
 }

@@ -1,4 +1,5 @@
-//! Four pixels with their weights, four channels at a time, for bilinear resizing; `dsp/blend.rs` has checked what it is given.
+//! The weighted mean of four pixels, four channels at a time, for bilinear resizing; `dsp/blend.rs` has checked the
+//! arguments.
 
 use core::arch::naked_asm;
 
@@ -30,7 +31,7 @@ pub(in super::super) unsafe extern "C" fn blend_asm(
         "vmla.i32 q0, q1, r10",
         "vldrb.s32 q1, [r3], #4",
         "vmla.i32 q0, q1, r11",
-        // Half away from zero.
+        // Rounds half away from zero.
         "vshr.s32 q1, q0, #31",
         "vadd.i32 q0, q0, q1",
         "vrshr.s32 q0, q0, #20",

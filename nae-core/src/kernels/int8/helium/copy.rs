@@ -1,10 +1,10 @@
-//! A window in one piece.
+//! Copies a window into one piece.
 
 use super::super::geometry::{Convolution, Reach};
 use core::arch::naked_asm;
 
-/// Copies the window of this reach to `target`, which has as many values as the convolution has taps; what lies outside the
-/// image is the zero point.
+/// Copies the window of this reach to `target`, which has as many values as the convolution has taps; values outside
+/// the image are the zero point.
 pub(super) fn copy(
     convolution: &Convolution,
     zero_point: i8,
@@ -30,7 +30,7 @@ pub(super) fn copy(
 }
 
 /// # Safety
-/// Neither `rows` nor `bytes` is 0; both addresses have so many rows of so many bytes, by their steps.
+/// Neither `rows` nor `bytes` is 0; both addresses have this number of rows of this number of bytes, with their steps.
 #[unsafe(naked)]
 unsafe extern "C" fn copy_asm(
     source: *const i8,

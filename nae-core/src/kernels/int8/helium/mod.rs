@@ -1,16 +1,17 @@
 #![allow(unsafe_code)]
-//! Convolution and dense layers over [`Layout::Plain`](super::Layout) for cores with the vector extension Helium (Cortex-M55,
-//! M85): sixteen products an instruction. Results are those of `plain.rs`, which does the same without assembly. And the inner
-//! loop of bilinear resizing (`blend`).
+//! Convolution and dense layers over [`Layout::Plain`](super::Layout) for cores with the vector extension Helium
+//! (Cortex-M55, M85): sixteen products per instruction. Results are those of `plain.rs`, which does the same without
+//! assembly. Also the inner loop of bilinear resizing (`blend`).
 //!
-//! Two windows that use the same taps are multiplied with two outputs at a time (`multiply`). The windows lie in the input,
-//! and no padding is multiplied. Where the rows of a window are shorter than half a vector, the window is copied into one
-//! piece first (`copy`), with the zero point for what lies outside the image.
+//! Two windows that use the same taps are multiplied with two outputs at a time (`multiply`). The windows lie in the
+//! input, and no padding is multiplied. If the rows of a window are shorter than half a vector, the window is first
+//! copied into one piece (`copy`), with the zero point for values outside the image.
 //!
 //! # Why there is unsafe code here
-//! Stable Rust has no intrinsics for Helium, so the loops are naked functions. Each is called from one safe function, which
-//! first checks that everything the assembly reads and writes lies in the slices it was given. The assembly touches nothing
-//! else but its own stack frame (204 bytes), and keeps the registers that the calling convention (AAPCS) asks for.
+//! Stable Rust has no intrinsics for Helium, so the loops are naked functions. Each is called from one safe function,
+//! which first checks that everything the assembly reads and writes lies in the given slices. The assembly accesses
+//! nothing else but its own stack frame (204 bytes), and preserves the registers that the calling convention (AAPCS)
+//! requires.
 
 mod blend;
 mod copy;
@@ -24,12 +25,12 @@ use super::geometry::{Convolution, Reach};
 use copy::copy;
 use multiply::{Filters, Taps};
 
-/// Windows of up to so many values are copied where their rows are short.
+/// The largest window, in values, that is copied if its rows are short.
 const COPIED: usize = 64;
 /// Half a vector.
 const SHORT_ROW: usize = 8;
 
-/// One convolution.
+/// Runs one convolution.
 pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let Convolution { kernel, input: shape, .. } = *convolution;
     if kernel[1] * shape.channels < SHORT_ROW && convolution.taps() <= COPIED {
@@ -39,13 +40,13 @@ pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: 
     }
 }
 
-/// Windows are read where they lie.
+/// Runs a convolution whose windows are read in place.
 fn convolve_in_place(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let mut columns = Columns { convolution, layer, made: None };
     let [_, width] = convolution.places;
     let mut x = 0;
     while x < width {
-        // Windows that follow use the same taps as long as they lie inside the image across.
+        // Consecutive windows use the same taps as long as they lie inside the image across.
         let across = convolution.across(x);
         let windows = convolution.uncut(across).clamp(1, width - x);
         if windows > 1 {
@@ -62,12 +63,12 @@ fn convolve_in_place(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[
 struct Columns<'a> {
     convolution: &'a Convolution,
     layer: &'a Layer<'a, i8>,
-    /// Of the row before, and the windows' reach there: most rows use the same taps.
+    /// The filters of the previous row, and the windows' reach there: most rows use the same taps.
     made: Option<([Reach; 2], Filters<'a>)>,
 }
 
 impl<'a> Columns<'a> {
-    /// The results of `pairs` pairs of windows from column `x` on, all of the same reach across.
+    /// Computes the results of `pairs` pairs of windows from column `x` on, all of the same reach across.
     fn beside_each_other(&mut self, x: usize, across: Reach, pairs: usize, input: &[i8], output: &mut [i8]) {
         let Convolution { places: [height, _], stride, input: shape, step, .. } = *self.convolution;
         let next = stride[1] * shape.channels;
@@ -84,7 +85,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The results of column `x`, two at a time where both use the same taps.
+    /// Computes the results of column `x`, two at a time if both use the same taps.
     fn above_each_other(&mut self, x: usize, input: &[i8], output: &mut [i8]) {
         let Convolution { places: [height, _], input: shape, step, .. } = *self.convolution;
         let across = self.convolution.across(x);
@@ -108,7 +109,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The values from a window's first on.
+    /// The values from a window's first value on.
     fn windows<'i>(&self, down: Reach, across: Reach, input: &'i [i8]) -> &'i [i8] {
         let shape = self.convolution.input;
         input.get((down.at * shape.width + across.at) * shape.channels..).unwrap_or_default()
@@ -134,14 +135,14 @@ fn taps(convolution: &Convolution, down: Reach, across: Reach) -> Taps {
     let bytes = across.len * input.channels;
     let output_step = convolution.taps();
     if values_step == bytes && weights_step == bytes {
-        // Rows follow each other without gaps.
+        // The rows of the image follow each other without gaps.
         Taps { skip, bytes: down.len * bytes, ..Taps::all(output_step) }
     } else {
         Taps { skip, rows: down.len, bytes, values_step, weights_step, output_step }
     }
 }
 
-/// Windows are copied, all taps of them.
+/// Runs a convolution whose windows are copied, with all their taps.
 fn convolve_copies(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let [height, width] = convolution.places;
     let taps = convolution.taps();
@@ -165,7 +166,7 @@ fn convolve_copies(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8
     }
 }
 
-/// A dense layer.
+/// Runs a dense layer.
 pub(super) fn dense(layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     Filters::new(&Taps::all(input.len()), layer).one_once(input, output);
 }

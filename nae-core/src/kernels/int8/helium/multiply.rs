@@ -1,9 +1,10 @@
-//! Windows against the weights of all outputs.
+//! Multiplies windows with the weights of all outputs.
 //!
 //! # Registers
-//! Four outputs at a time: the sums of two pairs go to the stack, then become 8-bit values together. Sums must be in registers
-//! of even numbers (VMLADAVA), so addresses are in those of odd ones. A sum of (value − zero point) · weight is that of value ·
-//! weight less the zero point times the sum of the weights, which vectors of 8 bits can do.
+//! Four outputs at a time: the sums of two pairs go to the stack, then are converted to 8-bit values together. Sums
+//! must be in registers with even numbers (VMLADAVA), so addresses are in registers with odd ones. A sum of (value −
+//! zero point) · weight is computed as the sum of value · weight, less the zero point times the sum of the weights, for
+//! which vectors of 8 bits suffice.
 //!
 //! | register | while products are summed |
 //! |---|---|
@@ -12,9 +13,9 @@
 //! | r8, r10 | sums of the weights of both outputs |
 //! | r1, r3 | values of both windows |
 //! | r5, r7 | weights of both outputs |
-//! | r9, r11, r12 | rows left, the gap between rows of values, what is needed for a moment |
+//! | r9, r11, r12 | rows left, the gap between rows of values, temporary values |
 //! | lr | values left in a row |
-//! | q5, q6, q7 | least and greatest value; where a channel's numbers lie |
+//! | q5, q6, q7 | least and greatest value; offsets of a channel's numbers |
 
 use super::super::Layer;
 use super::super::quantize::Channel;
@@ -25,55 +26,55 @@ use core::mem::offset_of;
 /// The part of a window that is multiplied: rows of values, and the weights that belong to them.
 #[derive(Clone, Copy)]
 pub(super) struct Taps {
-    /// Weights of an output before the first that is used.
+    /// Number of weights of an output before the first that is used.
     pub(super) skip: usize,
     pub(super) rows: usize,
-    /// Values in a row.
+    /// Number of values in a row.
     pub(super) bytes: usize,
-    /// From one row of values to the next.
+    /// Distance from one row of values to the next.
     pub(super) values_step: usize,
-    /// From one row of weights to the next.
+    /// Distance from one row of weights to the next.
     pub(super) weights_step: usize,
-    /// From one output's weights to the next one's.
+    /// Distance from one output's weights to the next one's.
     pub(super) output_step: usize,
 }
 
 impl Taps {
-    /// All of so many taps, in one row.
+    /// Returns this number of taps, in one row.
     pub(super) fn all(taps: usize) -> Self {
         Self { skip: 0, rows: 1, bytes: taps, values_step: taps, weights_step: taps, output_step: taps }
     }
 
-    /// From the first value of a row to the end of the last row, rows so far apart.
+    /// The distance from the first value of a row to the end of the last row, for rows `step` apart.
     fn reach(&self, step: usize) -> usize {
         self.rows.saturating_sub(1).saturating_mul(step).saturating_add(self.bytes)
     }
 
-    /// Whether all weights that are read lie among so many. The assembly rests on this, so it must hold for any numbers: no
-    /// sum here wraps.
+    /// Whether all weights that are read lie among `weights` of them. The assembly depends on this, so it must hold for
+    /// any numbers: no sum here wraps.
     fn fit(&self, weights: usize, outputs: usize) -> bool {
         let last = outputs.saturating_sub(1).saturating_mul(self.output_step);
         weights >= last.saturating_add(self.skip).saturating_add(self.reach(self.weights_step))
     }
 }
 
-/// What the assembly takes, in the order in which it keeps it in its frame.
+/// Arguments of the assembly, in the order of its frame.
 #[repr(C)]
 struct Arguments {
     values: [*const i8; 2],
     weights: *const i8,
     channels: *const Channel,
     outputs: [*mut i8; 2],
-    /// How many outputs; not 0.
+    /// Number of outputs; not 0.
     count: usize,
     /// Not 0.
     rows: usize,
     /// Not 0.
     bytes: usize,
-    /// From where the vectors end that cover a row to the next row.
+    /// Distance from the end of the vectors that cover a row to the next row.
     values_gap: usize,
     weights_gap: usize,
-    /// From one output's weights to the next one's.
+    /// Distance from one output's weights to the next one's.
     output_step: usize,
     input_zero_point: i32,
     zero_point: i32,
@@ -81,7 +82,7 @@ struct Arguments {
     max: i32,
 }
 
-/// The offsets that the assembly is written with.
+/// The offsets that the assembly uses.
 const _: () = {
     assert!(size_of::<Arguments>() == 64);
     assert!(32 + offset_of!(Arguments, values) == 32);
@@ -103,20 +104,21 @@ const _: () = {
 /// All outputs, for windows that use the same taps.
 pub(super) struct Filters<'a> {
     arguments: Arguments,
-    /// Values of a window from its first to its last; 0 where there are no taps.
+    /// Number of values of a window from its first to its last; 0 if there are no taps.
     reach: usize,
     borrows: PhantomData<&'a [i8]>,
 }
 
-/// Weight and value where a window has no taps in the image.
+/// The weight and value of a window that has no taps in the image.
 static ZERO: i8 = 0;
 
 impl<'a> Filters<'a> {
-    /// The outputs of `layer`, with these taps. Without taps, or where weights would be read beyond their end, sums are 0.
+    /// Returns the outputs of `layer`, with these taps. Without taps, or if weights would be read beyond their end,
+    /// sums are 0.
     pub(super) fn new(taps: &Taps, layer: &Layer<'a, i8>) -> Self {
         let Layer { input_zero_point, weights, channels, range } = *layer;
         let some = taps.rows > 0 && taps.bytes > 0 && taps.fit(weights.len(), channels.len());
-        // Vectors of sixteen cover a row; addresses go on to their end.
+        // Vectors of sixteen cover a row; addresses advance to their end.
         let gap = |step: usize| step.wrapping_sub(taps.bytes.div_ceil(16).wrapping_mul(16));
         let none = Taps { skip: 0, rows: 1, bytes: 1, values_step: 0, weights_step: 0, output_step: 0 };
         let taps = if some { *taps } else { none };
@@ -140,8 +142,8 @@ impl<'a> Filters<'a> {
         Self { arguments, reach, borrows: PhantomData }
     }
 
-    /// The results of the window that `values` begin with, from `place` on, and of another, `next` values behind it, `step`
-    /// places on.
+    /// Computes the results of the window at the start of `values`, stored from `place` on, and of another, `next`
+    /// values after it, stored `step` places further on.
     pub(super) fn two(&mut self, values: &[i8], next: usize, place: usize, step: usize, output: &mut [i8]) {
         let count = self.arguments.count;
         let (before, after) = output.split_at_mut_checked(place.saturating_add(step)).unwrap_or_default();
@@ -155,10 +157,10 @@ impl<'a> Filters<'a> {
         }
     }
 
-    /// The results of the window that `values` begin with, from `place` on.
+    /// Computes the results of the window at the start of `values`, stored from `place` on.
     pub(super) fn one(&mut self, values: &[i8], place: usize, output: &mut [i8]) {
         if let Some(arguments) = self.with(values, output.get_mut(place..).unwrap_or_default()) {
-            // SAFETY: `new` and `with` have checked what it asks for.
+            // SAFETY: `new` and `with` have checked the function's requirements.
             unsafe { one_twice_asm(arguments) };
         }
     }
@@ -166,17 +168,17 @@ impl<'a> Filters<'a> {
     /// As [`Filters::one`] at the first place, rounded once.
     pub(super) fn one_once(&mut self, values: &[i8], output: &mut [i8]) {
         if let Some(arguments) = self.with(values, output) {
-            // SAFETY: `new` and `with` have checked what it asks for.
+            // SAFETY: `new` and `with` have checked the function's requirements.
             unsafe { one_once_asm(arguments) };
         }
     }
 
-    /// Where the window is that `values` begin with.
+    /// The address of the window at the start of `values`.
     fn window(&self, values: &[i8]) -> *const i8 {
         if self.reach == 0 { &ZERO } else { values.as_ptr() }
     }
 
-    /// The arguments for a window and its output, where they are long enough.
+    /// Returns the arguments for a window and its output, if they are long enough.
     fn with(&mut self, values: &[i8], output: &mut [i8]) -> Option<&Arguments> {
         let count = self.arguments.count;
         if count == 0 || output.len() < count || values.len() < self.reach {
@@ -188,13 +190,13 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Makes the frame, which the stack pointer reaches from then on.
+/// Makes the frame, to which the stack pointer points from then on.
 ///
 /// | offset | |
 /// |---|---|
 /// | 0 | sums of four outputs of the first window, then of the second |
-/// | 32 | [`Arguments`]: weights, channels and outputs move on, `count` is what is left |
-/// | 96 | where the next pair's sums go |
+/// | 32 | [`Arguments`]: weights, channels and outputs advance, `count` is the number left |
+/// | 96 | address of the next pair's sums |
 macro_rules! enter {
     () => {
         concat!(
@@ -220,7 +222,7 @@ macro_rules! leave {
     };
 }
 
-/// What [`results_twice`] keeps in vector registers.
+/// Loads the vector registers that [`results_twice`] uses.
 macro_rules! constants {
     () => {
         concat!(
@@ -236,8 +238,8 @@ macro_rules! constants {
     };
 }
 
-/// The next pair: weights to r5 and r7, values to r1 and r3, rows to r9, the gap between them to r11; sums are 0. An output
-/// without partner is its own.
+/// The next pair: weights to r5 and r7, values to r1 and r3, rows to r9, the gap between them to r11; sums are 0. An
+/// output without a partner is paired with itself.
 macro_rules! pair {
     () => {
         concat!(
@@ -261,7 +263,7 @@ macro_rules! pair {
     };
 }
 
-/// The sums of one window and a pair, in r0 and r2; where they go in r9.
+/// Computes the sums of one window and a pair, in r0 and r2; their address is in r9.
 macro_rules! one_window {
     () => {
         concat!(
@@ -292,8 +294,9 @@ macro_rules! one_window {
     };
 }
 
-/// Stores the sums of the first window, which are in r0 and r2, and goes on with the next pair (label 2), until four outputs have
-/// their sums or none is left (label 5). Then r0 says how many have, and r12 how many are left.
+/// Stores the sums of the first window, which are in r0 and r2, and continues with the next pair (label 2), until four
+/// outputs have their sums or none is left (label 5). Then r0 is the number of outputs with sums, and r12 the number
+/// left.
 macro_rules! pair_done {
     () => {
         concat!(
@@ -311,7 +314,7 @@ macro_rules! pair_done {
             "mov r0, sp\n",
             "sub r0, r9, r0\n",
             "lsr r0, r0, #2\n",
-            // An output without partner has two places.
+            // An output without a partner has two places.
             "cmp r12, #0\n",
             "it lt\n",
             "sublt r0, r0, #1\n",
@@ -319,9 +322,10 @@ macro_rules! pair_done {
     };
 }
 
-/// The results of four outputs in q0, and of the second window in q1 where there is one. To a sum the bias is added; it is shifted
-/// to the left where the channel's shift is above 0, multiplied, rounded, and shifted to the right where the shift is below 0,
-/// halves away from zero. r0 says how many of the four channels there are; the last predicate is theirs.
+/// Computes the results of four outputs in q0, and of the second window in q1 if there is one. The bias is added to a
+/// sum; it is shifted to the left if the channel's shift is above 0, multiplied, rounded, and shifted to the right if
+/// the shift is below 0, with halves rounded away from zero. r0 is the number of the four channels that exist; the last
+/// predicate is theirs.
 macro_rules! results_twice {
     ($($second:literal)?) => {
         concat!(
@@ -346,7 +350,7 @@ macro_rules! results_twice {
             "vldrwt.u32 q3, [r2, q7, uxtw #2]\n",
             "vqrdmulh.s32 q0, q0, q3\n",
             $("vqrdmulh.s32 q1, q1, q3\n", $second,)?
-            // A half; less one where a negative value is shifted.
+            // A half; less one if a negative value is shifted.
             "vmvn q4, q2\n",
             "vmov.i32 q3, #1\n",
             "vshl.s32 q3, q3, q4\n",
@@ -375,8 +379,8 @@ macro_rules! results_twice {
 }
 
 /// # Safety
-/// Both windows have `rows` rows of `bytes` values, each of `count` outputs as many weights, at any address; there are `count`
-/// channels, and as many places in both outputs.
+/// Both windows have `rows` rows of `bytes` values, and each of `count` outputs has as many weights, at any address;
+/// there are `count` channels, and as many places in both outputs.
 #[unsafe(naked)]
 unsafe extern "C" fn two_twice_asm(arguments: &Arguments) {
     naked_asm!(
@@ -433,7 +437,7 @@ unsafe extern "C" fn two_twice_asm(arguments: &Arguments) {
 }
 
 /// # Safety
-/// As of [`two_twice_asm`], but for the second window and its output, which are not used.
+/// As for [`two_twice_asm`], except the second window and its output, which are not used.
 #[unsafe(naked)]
 unsafe extern "C" fn one_twice_asm(arguments: &Arguments) {
     naked_asm!(
@@ -457,7 +461,7 @@ unsafe extern "C" fn one_twice_asm(arguments: &Arguments) {
 }
 
 /// # Safety
-/// As of [`one_twice_asm`].
+/// As for [`one_twice_asm`].
 #[unsafe(naked)]
 unsafe extern "C" fn one_once_asm(arguments: &Arguments) {
     naked_asm!(
@@ -468,7 +472,7 @@ unsafe extern "C" fn one_once_asm(arguments: &Arguments) {
         pair!(),
         one_window!(),
         pair_done!(),
-        // One after the other: the products need 64 bits.
+        // One after the other, since the products need 64 bits.
         "ldr r1, [sp, #44]",
         "ldr r4, [sp, #48]",
         "ldr r11, [sp, #84]",
@@ -481,7 +485,7 @@ unsafe extern "C" fn one_once_asm(arguments: &Arguments) {
         "add r0, r0, r6",
         "rsb r8, r8, #31",
         "smull r2, r3, r0, r7",
-        // Rounded to the right, then held within 32 bits in the upper word.
+        // Rounded and shifted to the right, then saturated to 32 bits in the upper word.
         "sqrshrl r2, r3, #64, r8",
         "sqshll r2, r3, #32",
         "qadd r3, r3, r11",
