@@ -60,7 +60,7 @@ def test_a_run_is_gone_on_with(tmp_path):
     assert (tmp_path / "run/resume.bin").exists()
     with pytest.raises(ValueError, match="has seed 2, not 3"):
         nae_edge.train(seed=3, resume=True, **run)
-    with pytest.raises(ValueError, match="an interrupted run there had"):
+    with pytest.raises(ValueError, match="an interrupted run is there; continue it"):
         nae_edge.train(seed=2, **run)
     steps = []
     again = nae_edge.train(seed=2, resume=True, callback=lambda event: steps.append(event["step"]), **run)
