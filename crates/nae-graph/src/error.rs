@@ -142,7 +142,11 @@ impl fmt::Display for GraphError {
                 write!(f, "layer {layer} is a {what}, which a .nae file has no form for")
             }
             Self::Multiplier { layer } => {
-                write!(f, "layer {layer}: its scales give a factor beyond 2^16, or are not as many as its outputs")
+                write!(
+                    f,
+                    "layer {layer}: its scales give a factor that is negative, not finite or too large (2^30 or more), or are \
+                     not as many as its outputs"
+                )
             }
             Self::Reconstruction { expected, found } => {
                 write!(f, "the reconstruction is {found} (CxHxW) but the image is {expected}")
