@@ -303,6 +303,7 @@ pub(crate) const fn threshold_entry(count: u32, spacing: Spacing, rate: f32) -> 
     // The k-th largest has rank n − k; take the lowest entry of the table at or above it.
     let least = (count - alarms) as usize;
     let len = table_len(count);
+    // Not `partition_point`: models are parsed at compile time, too, and a const function cannot call its closure.
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -112,9 +112,7 @@ class Detector:
         `Scores.errors` has its message. With "raise" the call raises ValueError, or OSError for a file that cannot be read.
         Ctrl-C raises KeyboardInterrupt between batches.
         """
-        if errors not in ("raise", "coerce"):
-            raise ValueError(f"errors: expected raise or coerce, found {errors!r}")
-        keep = {"latents": latents, "heat_maps": heat_maps, "errors": errors == "coerce"}
+        keep = {"latents": latents, "heat_maps": heat_maps, "errors": keeps_errors(errors)}
         found = recognise(data, table=self._native.takes_tables)
         if layout is not None and not isinstance(found, Images):
             raise ValueError("layout: it is for arrays of images; leave it out, or give the array (numpy.load)")
@@ -176,6 +174,13 @@ class Detector:
         shape = "×".join(str(extent) for extent in self.input_shape)
         name = os.fspath(self._native.path)
         return f"<Detector {name}: {shape} (C×H×W), threshold {self.threshold}, {self.backend}>"
+
+
+def keeps_errors(errors: str) -> bool:
+    """Whether samples that cannot be scored are recorded, by the argument `errors`."""
+    if errors not in ("raise", "coerce"):
+        raise ValueError(f"errors: expected raise or coerce, found {errors!r}")
+    return errors == "coerce"
 
 
 def _options(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -44,34 +44,19 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
     return write_columns(found, folder / f"{name}.csv")
 
 
-def data_digest(data: Any) -> str:
-    """SHA-256 of what `as_path` would give the trainer: of the files under a path, with their names, or of the values."""
+def data_digest(data: Any, layout: str | None) -> str:
+    """SHA-256 of the files, with their names, that the trainer would read for `data`."""
     digest = hashlib.sha256()
-    found = recognise(data, table=None)
-    if isinstance(found, Files):
-        for path in map(Path, map(os.path.expanduser, found.paths)):
-            files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-            for file in files:
-                digest.update(f"{file.relative_to(path.parent)}\n".encode())
-                # A path that only the nodes see counts by its name.
-                if file.exists():
-                    with file.open("rb") as content:
-                        while block := content.read(1 << 20):
-                            digest.update(block)
-    elif isinstance(found, Encoded):
-        for content in found.contents:
-            digest.update(hashlib.sha256(content).digest())
-    elif isinstance(found, Images):
-        for array in found.arrays:
-            digest.update(f"{array.dtype.str} {array.shape} {found.several}\n".encode())
-            digest.update(array.tobytes())
-    elif isinstance(found, Matrix):
-        digest.update(f"{found.values.shape}\n".encode())
-        digest.update(found.values.tobytes())
-    else:
-        for name, column in zip(found.names, found.columns, strict=True):
-            digest.update(f"{name}\n".encode())
-            digest.update(column.tobytes() if isinstance(column, np.ndarray) else json.dumps(column).encode())
+    with tempfile.TemporaryDirectory(prefix="nae-edge-") as temporary:
+        path = Path(as_path(data, Path(temporary), "data", layout))
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        for file in files:
+            digest.update(f"{file.relative_to(path.parent)}\n".encode())
+            # A path that only the nodes see counts by its name.
+            if file.exists():
+                with file.open("rb") as content:
+                    while block := content.read(1 << 20):
+                        digest.update(block)
     return digest.hexdigest()
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native
-from ._detector import Detector
+from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
 from ._files import data_digest
@@ -68,8 +68,7 @@ class Scorer:
         unknown = [name for name in outputs if name not in _OUTPUTS]
         if unknown or not outputs:
             raise ValueError(f"outputs: expected some of {', '.join(_OUTPUTS)}, found {list(outputs)}")
-        if errors not in ("raise", "coerce"):
-            raise ValueError(f"errors: expected raise or coerce, found {errors!r}")
+        keeps_errors(errors)
         if isinstance(model, bytes):
             self.detector = Detector.from_bytes(model, threads=threads, **options)
         else:
@@ -310,8 +309,9 @@ def _train(data: Any, seed: int, folder: str, threads: int, options: dict[str, A
 
 def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
     """Records data and options of the call in `shared`; refuses those of another call, whose models would be returned."""
-    described = {name: _described(name, value) for name, value in options.items() if name != "checkpoint_every"}
-    asked = {"data": None if data is None else data_digest(data), "options": described}
+    layout = options.get("layout")
+    described = {name: _described(name, value, layout) for name, value in options.items() if name != "checkpoint_every"}
+    asked = {"data": None if data is None else data_digest(data, layout), "options": described}
     file = shared / _REQUEST
     if not file.exists():
         shared.mkdir(parents=True, exist_ok=True)
@@ -328,9 +328,9 @@ def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
             raise ValueError(f"shared: {shared} has models with {name}={before}, not {now}; give another folder")
 
 
-def _described(name: str, value: Any) -> str:
+def _described(name: str, value: Any, layout: str | None) -> str:
     if name == "outliers" and value is not None:
-        return data_digest(value)
+        return data_digest(value, layout)
     if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).is_file():
         return Path(value).read_text("utf-8")
     return repr(value)
