@@ -33,10 +33,17 @@ const MAX_SCALE: f64 = 4.0;
 /// The channels of the first layer and D_z, as in the preset.
 const WIDTH: usize = 8;
 const LATENT_DIM: usize = 32;
-/// The widths of the dense network for tables. Its D_z is half the number of columns, up to that of images.
+/// The widths of the dense network for tables. Its D_z is three quarters of the number of columns, up to that of images.
 const TABLE_WIDTHS: [usize; 2] = [128, 64];
-/// The span of a table's columns, in scales, for which the preset's visible noise is suitable.
-const NOISE_SPAN: f64 = 4.0;
+/// The learning rate of NAE training on tables; at the preset's, the first updates undo the pre-training.
+const TABLE_LEARNING_RATE: f64 = 2e-5;
+/// The visible noise for tables, and the energy of normal data that it and the preset's latent chain are for. The energy
+/// after pre-training is between 1e-6 and 1e-3: with chains for one energy, negative samples of some tables have 200
+/// times the data's energy, and training ends at its first look.
+const TABLE_NOISE: f32 = 0.03;
+const TABLE_REFERENCE_ENERGY: f64 = 0.01;
+/// The last learning rate of pre-training for tables and features, as a share of the first.
+const FINAL_RATE: f64 = 0.05;
 /// The widths and D_z of the network for features, the samples of a batch, and the updates of NAE training.
 const FEATURE_WIDTHS: [usize; 2] = [256, 256];
 const FEATURE_LATENT_DIM: usize = 24;
@@ -146,7 +153,7 @@ pub fn draft_features(
     let mut raw = fitted(Source::Own(own.clone()), transforms, architecture, OF_FEATURES, count)?;
     raw.data.features = Some(features);
     raw.pretraining.batch_size = FEATURE_BATCH;
-    raw.pretraining.final_learning_rate = Some(0.05 * raw.pretraining.learning_rate);
+    raw.pretraining.final_learning_rate = Some(FINAL_RATE * raw.pretraining.learning_rate);
     raw.training.batch_size = FEATURE_BATCH;
     raw.training.learning_rate = 1e-4;
     raw.training.updates = FEATURE_UPDATES;
@@ -167,13 +174,14 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
         image: [shape.channels, shape.height, shape.width],
         widths: TABLE_WIDTHS.to_vec(),
         output: DenseOutput::Sigmoid,
-        latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
+        latent_dim: (3 * shape.len() / 4).clamp(2, LATENT_DIM),
         latent_space: LatentSpace::Sphere,
     };
     let mut raw = fitted(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)?;
-    // The noise has the same size in scales, regardless of the span.
-    let span = own.columns.iter().map(|column| column.span).fold(NOISE_SPAN, f64::max);
-    raw.sampler.visible_chain.noise *= (NOISE_SPAN / span) as f32;
+    raw.pretraining.final_learning_rate = Some(FINAL_RATE * raw.pretraining.learning_rate);
+    raw.training.learning_rate = TABLE_LEARNING_RATE;
+    raw.training.reference_energy = Some(TABLE_REFERENCE_ENERGY);
+    raw.sampler.visible_chain.noise = TABLE_NOISE;
     Ok(Config::new(raw)?)
 }
 
@@ -385,10 +393,6 @@ mod tests {
         let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
         let own = OwnTable { title: "pump".to_owned(), missing: Missing::Fill, window: None, columns };
         let config = draft_table(&own, 300).expect("enough");
-        assert_eq!(config.sampler().visible_chain.noise, 0.05);
-        let wide = own.columns.iter().map(|column| Column { span: 8.0, ..column.clone() }).collect();
-        let wide = draft_table(&OwnTable { columns: wide, ..own.clone() }, 300).expect("enough");
-        assert_eq!(wide.sampler().visible_chain.noise, 0.025);
         assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
         let text = toml::to_string(config.raw()).expect("serialises");
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());

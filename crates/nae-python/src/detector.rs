@@ -20,6 +20,7 @@ use crate::images::{Array, Images};
 use crate::layout::axes;
 use crate::scores::{Gathered, Keep};
 use crate::tables::{IN_MEMORY, of_columns, of_matrix};
+use crate::threads;
 use crate::watch::Signals;
 
 /// The number of samples that are prepared and scored at a time.
@@ -43,7 +44,7 @@ struct File {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
-    threads: Option<usize>,
+    threads: Option<i64>,
     backend: Option<String>,
     false_positive_rate: Option<f32>,
     threshold: Option<f32>,
@@ -51,12 +52,11 @@ pub(crate) struct Options {
 
 impl Options {
     fn open(&self, bytes: Vec<u8>, path: &Path) -> Result<Detector, Failure> {
-        let threads = match self.threads {
-            None => std::thread::available_parallelism().map_or(1, NonZero::get),
-            Some(0) => return Err("threads: expected 1 or more, found 0".to_owned().into()),
+        let threads = match threads::checked(self.threads)? {
             Some(threads) => threads,
+            None => std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
         };
-        let mut builder = nae_infer::Detector::builder().threads(threads);
+        let mut builder = nae_infer::Detector::builder().threads(threads.get());
         if let Some(name) = &self.backend {
             let choice = BackendChoice::from_name(name);
             builder = builder.backend(choice.ok_or_else(|| format!("there is no backend `{name}`"))?);

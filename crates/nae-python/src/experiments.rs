@@ -1,7 +1,6 @@
 //! The paper's experiments in Python: the functions of `nae-train reproduce` and `nae-train gather`, with figures as
 //! JSON and the table as text. The cells of an experiment can be listed first, to distribute them over machines.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -13,12 +12,12 @@ use nae_lab::experiments::gaussians8::{self, DensitySettings, ExperimentError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 use nae_train::report::progress::Bars;
-use nae_train::shard;
 use nae_train::train::Both;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
 use crate::guard::{Failure, unlocked};
+use crate::threads;
 use crate::training::seconds;
 use crate::watch::{End, Watch};
 
@@ -35,7 +34,7 @@ pub(crate) struct Request {
     settings: Option<PathBuf>,
     search: bool,
     trace_outliers: bool,
-    threads: Option<usize>,
+    threads: Option<i64>,
     bars: bool,
     /// The seconds between two saved states of a model.
     checkpoint_every: f64,
@@ -158,11 +157,7 @@ fn scale(name: &str) -> Result<Scale, Failure> {
 /// `KeyboardInterrupt` at Ctrl-C; the same call then continues the experiment.
 #[pyfunction]
 pub(crate) fn reproduce(py: Python<'_>, request: Request, callback: Option<Py<PyAny>>) -> PyResult<(String, String)> {
-    let found = unlocked(py, || match request.threads.map(NonZero::new) {
-        Some(None) => Err("threads: expected 1 or more, found 0".to_owned().into()),
-        Some(Some(threads)) => shard::with_threads(threads, || request.run(callback)),
-        None => request.run(callback),
-    })?;
+    let found = unlocked(py, || threads::train_by(request.threads, || request.run(callback)))?;
     match found {
         Found::Whole { json, text } => Ok((json, text)),
         Found::Interrupted => Err(PyKeyboardInterrupt::new_err("the same call continues with what the folder has")),

@@ -9,6 +9,7 @@
 //! | `scores` | energies and other results as arrays |
 //! | `training` | a run of the trainer |
 //! | `experiments` | the paper's experiments, and results of several machines in one table |
+//! | `threads` | the number of threads of a call |
 //! | `watch` | callbacks during a run, and its interruption |
 //! | `guard` | release of the interpreter's lock, panics and errors as exceptions |
 //!
@@ -22,6 +23,7 @@ mod images;
 mod layout;
 mod scores;
 mod tables;
+mod threads;
 mod training;
 mod watch;
 

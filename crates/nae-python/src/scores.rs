@@ -150,9 +150,10 @@ fn heat_maps<'py>(
         let values = with_gaps(values, height * width, count, is_gap);
         return Ok(Some(PyArray1::from_vec(py, values).reshape([count, height, width])?.into_any()));
     }
-    let (list, mut rest, mut shapes) = (PyList::empty(py), &values[..], shapes.iter());
+    let (list, mut rest, mut shapes) = (PyList::empty(py), &values[..], shapes.iter().copied());
     for at in 0..count {
-        let &(height, width) = if is_gap(at) { &(0, 0) } else { shapes.next().unwrap_or(&(0, 0)) };
+        let shape = if is_gap(at) { None } else { shapes.next() };
+        let (height, width) = shape.unwrap_or((0, 0));
         let (map, after) = rest.split_at(height * width);
         list.append(PyArray1::from_slice(py, map).reshape([height, width])?)?;
         rest = after;

@@ -1,6 +1,5 @@
 //! A run of the trainer in Python: the same as `nae-train` with the same arguments, with the result in memory.
 
-use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -19,12 +18,13 @@ use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RESUME, Resume, RunFolder};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending};
-use nae_train::{export, plan, shard};
+use nae_train::{export, plan};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::guard::{Failure, unlocked};
+use crate::threads;
 use crate::watch::{End, Watch};
 
 /// The arguments of `nae_edge.train`, which checks only their types.
@@ -54,7 +54,7 @@ pub(crate) struct Request {
     /// Values that replace those of the preset, as JSON.
     changes: Option<String>,
     confidence: Option<f64>,
-    threads: Option<usize>,
+    threads: Option<i64>,
     folder: PathBuf,
     /// Whether to continue an interrupted run in the folder.
     resume: bool,
@@ -354,17 +354,7 @@ impl From<RunError> for Failure {
 /// Trains by `request`, the arguments of `nae_edge.train`, and writes the run folder. Returns a dictionary.
 #[pyfunction]
 pub(crate) fn train(py: Python<'_>, request: Request, callback: Option<Py<PyAny>>) -> PyResult<Bound<'_, PyDict>> {
-    let threads = match request.threads {
-        Some(threads) => Some(
-            NonZero::new(threads)
-                .ok_or_else(|| PyErr::from(Failure::Value("threads: expected 1 or more, found 0".to_owned())))?,
-        ),
-        None => None,
-    };
-    let mut trained = unlocked(py, || match threads {
-        Some(threads) => shard::with_threads(threads, || request.run(callback)),
-        None => request.run(callback),
-    })?;
+    let mut trained = unlocked(py, || threads::train_by(request.threads, || request.run(callback)))?;
     // Ctrl-C during the evaluation would otherwise be raised on return, and the model would be lost.
     if let Err(error) = py.check_signals() {
         if !error.is_instance_of::<PyKeyboardInterrupt>(py) {

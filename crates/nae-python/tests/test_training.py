@@ -198,6 +198,7 @@ def test_a_time_budget_is_kept(readings):
         ({"confidence": 0.999, **QUICK}, "--confidence: a confidence of 0.999 takes"),
         ({"preset": "nothing"}, "nothing"),
         ({"threads": 0}, "threads: expected 1 or more, found 0"),
+        ({"threads": -1}, "threads: expected 1 or more, found -1"),
         ({"features": "absent.onnx", **QUICK}, "--features: .*absent.onnx"),
         ({"held_out": 3, **QUICK}, "--held-out|held_out|class"),
     ],

@@ -146,6 +146,11 @@ pub struct Training {
     /// pre-training: above that, the negative samples' energy has less weight in the loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_bound: Option<f64>,
+    /// The mean energy of normal data for which the chains of the sampler are set. If given, they are adapted to the
+    /// energy E₀ of the validation data after pre-training ([`SamplerConfig::adapted`]), since that differs by orders of
+    /// magnitude between tables. Only for training: new images of a model are drawn by the chains as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_energy: Option<f64>,
     /// The weights of the regularizers.
     pub regularization: Regularization,
 }

@@ -251,6 +251,7 @@ impl RawConfig {
                 *g == 0.0
             })?;
         }
+        positive_if_given("training.reference_energy", self.training.reference_energy)?;
         if let Some(bound) = self.training.positive_bound {
             require("training.positive_bound", bound, "above 1", |b| b.is_finite() && *b > 1.0)?;
         }

@@ -36,6 +36,27 @@ pub struct SamplerConfig {
     pub reuse: Option<ReplayConfig>,
 }
 
+impl SamplerConfig {
+    /// Adapts chains that are set for normal data of the mean energy `reference` to data of the mean energy `energy`: λ of
+    /// the latent chain is multiplied by `reference`/`energy`, and σ of the visible chain by √(`energy`/`reference`).
+    ///
+    /// The temperature of a chain is proportional to σ²/λ. With these factors, its ratio to the data's energy stays the
+    /// same, and so does the length of the latent chain's steps, since latents have the same range for all data. λ of the
+    /// visible chain stays, since the curvature of a mean square does not depend on its size. Nothing changes if the
+    /// ratio of the energies is not a positive number.
+    #[must_use]
+    pub fn adapted(mut self, reference: f64, energy: f64) -> Self {
+        let ratio = (energy / reference) as f32;
+        if ratio.is_normal() && ratio > 0.0 {
+            self.visible_chain.noise *= ratio.sqrt();
+            if let Some(chain) = &mut self.latent_chain {
+                chain.step_size /= ratio;
+            }
+        }
+        self
+    }
+}
+
 /// The shares of accepted Metropolis–Hastings steps; `None` for a chain without the correction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Acceptance {
@@ -231,7 +252,53 @@ fn floats(tensor: Tensor<4>) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
+    use crate::arch::LatentSpace;
+    use crate::sample::frozen::EnergyGradient;
+
+    /// The energy k·‖x‖² of each sample.
+    fn quadratic(k: f32) -> impl Fn(Tensor<4>) -> EnergyGradient {
+        move |x: Tensor<4>| EnergyGradient {
+            energy: x.clone().powf_scalar(2.0).flatten::<2>(1, 3).sum_dim(1).squeeze_dim::<1>(1).mul_scalar(k),
+            gradient: x.mul_scalar(2.0 * k),
+        }
+    }
+
+    #[test]
+    fn adapted_chains_do_at_another_energy_what_they_did_at_theirs() {
+        const RATIO: f32 = 2.5e-3;
+        let config = SamplerConfig {
+            start: Start::OnManifold { replay_buffer: None },
+            latent_chain: Some(Langevin::new(3, 0.2, 0.05)),
+            visible_chain: Langevin::new(3, 0.3, 0.03),
+            temperature: 1.0,
+            precision: Precision::F32,
+            reuse: None,
+        };
+        let adapted = config.adapted(0.01, 0.01 * f64::from(RATIO));
+        let device = Device::flex();
+        let start = NoiseSource::new(3, 0).uniform([4, 2, 3, 1], &device);
+        let run = |chain: Langevin, start: Tensor<4>, k: f32| {
+            let end = chain.run(start, 1.0, &mut NoiseSource::new(5, 0), quadratic(k), LatentSpace::Euclidean);
+            floats(end.state)
+        };
+        let close = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5 * (1.0 + b.abs()));
+        let latent = |config: SamplerConfig, k| run(config.latent_chain.expect("given"), start.clone(), k);
+        // Latents have the same range at every energy, and E changes by the ratio.
+        assert!(close(latent(adapted, RATIO), latent(config, 1.0)));
+        assert!(!close(latent(config, RATIO), latent(config, 1.0)));
+        // Residuals change by the root of the ratio, and E is the same function of them.
+        let root = RATIO.sqrt();
+        let visible = |config: SamplerConfig, scale| run(config.visible_chain, start.clone().mul_scalar(scale), 1.0);
+        let scaled: Vec<f32> = visible(config, 1.0).into_iter().map(|value| root * value).collect();
+        assert!(close(visible(adapted, root), scaled.clone()));
+        assert!(!close(visible(config, root), scaled));
+        for energy in [0.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(config.adapted(0.01, energy), config);
+        }
+    }
 
     #[test]
     fn a_run_goes_on_with_its_own_sampler_only() {

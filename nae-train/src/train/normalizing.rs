@@ -57,8 +57,11 @@ impl Normalizing {
     ) -> Self {
         let normal_energy = first.validation_energy;
         let training = config.training().bounded(normal_energy);
-        let sampler =
-            NegativeSampler::new(config.sampler(), config.architecture().latent_dim(), Stream::Chains.of(seed));
+        let chains = match training.reference_energy {
+            Some(reference) => config.sampler().adapted(reference, normal_energy),
+            None => config.sampler(),
+        };
+        let sampler = NegativeSampler::new(chains, config.architecture().latent_dim(), Stream::Chains.of(seed));
         let (average, watch) = (
             training.average.map(|decay| Average::new(decay, &start)),
             Watch::new(config.stopping(), first, start.clone()),
@@ -193,6 +196,37 @@ mod tests {
     use crate::config::preset;
     use crate::sample::NoiseSource;
 
+    const FIRST: Look = Look {
+        update: 0,
+        validation_energy: 0.01,
+        selection_auroc: 0.5,
+        selection_low: 0.4,
+        positive_energy: None,
+        negative_energy: None,
+        earth_movers_distance: None,
+        negatives_below_threshold: None,
+    };
+
+    #[test]
+    fn chains_are_adapted_to_the_energy_after_pre_training() {
+        let device = Device::flex();
+        let raw = preset::load("digits").expect("comes with the program").raw().clone();
+        let negatives = |reference_energy| {
+            let mut raw = raw.clone();
+            raw.training.reference_energy = reference_energy;
+            let config = Config::new(raw).expect("valid");
+            let spec = small_conv16(1, 8, config.architecture().latent_dim(), LatentSpace::Sphere).expect("valid");
+            let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+            let nae = NormalizedAutoencoder::new(start, 1.0);
+            let mut run = Normalizing::new(&config, nae, FIRST, 0, Engine::Cpu, &device);
+            run.update(NoiseSource::new(1, 0).uniform([8, 1, 16, 16], &device));
+            run.negatives().expect("drawn").clone().into_data().try_into_vec::<f32>().expect("floats")
+        };
+        let plain = negatives(None);
+        assert_eq!(negatives(Some(FIRST.validation_energy)), plain);
+        assert_ne!(negatives(Some(4.0 * FIRST.validation_energy)), plain);
+    }
+
     #[test]
     fn an_update_steps_at_the_rate_of_its_place() {
         let device = Device::flex();
@@ -207,19 +241,9 @@ mod tests {
             _ => panic!("a convolution comes first"),
         };
         let moved = |update| {
-            let look = Look {
-                update: 0,
-                validation_energy: 0.01,
-                selection_auroc: 0.5,
-                selection_low: 0.4,
-                positive_energy: None,
-                negative_energy: None,
-                earth_movers_distance: None,
-                negatives_below_threshold: None,
-            };
             let nae = NormalizedAutoencoder::new(start.clone(), 1.0);
             let before = first(&nae);
-            let mut run = Normalizing::new(&config, nae, look, 0, Engine::Cpu, &device);
+            let mut run = Normalizing::new(&config, nae, FIRST, 0, Engine::Cpu, &device);
             run.update = update;
             run.update(x.clone());
             let after = first(run.method.normalized());

@@ -113,6 +113,7 @@ fn every_preset_of_images_has_the_papers_numbers() {
             average: None,
             negative_bound: None,
             positive_bound: None,
+            reference_energy: None,
             regularization: Regularization {
                 negative_energy: 1.0,
                 positive_energy: 0.0,

@@ -186,8 +186,6 @@ def keeps_errors(errors: str) -> bool:
 def _options(
     threads: int | None, backend: str | None, false_positive_rate: float | None, threshold: float | None
 ) -> dict[str, Any]:
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads: expected 1 or more, found {threads}")
     return {
         "threads": threads,
         "backend": backend,

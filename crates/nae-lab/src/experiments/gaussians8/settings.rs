@@ -188,6 +188,7 @@ impl DensitySettings {
             average: None,
             negative_bound: None,
             positive_bound: None,
+            reference_energy: None,
             regularization: Regularization {
                 negative_energy: self.raw.negative_energy,
                 positive_energy: method.positive_energy,

@@ -74,6 +74,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         average: None,
         negative_bound: None,
         positive_bound: None,
+        reference_energy: None,
         regularization: Regularization {
             negative_energy: 1.0,
             positive_energy: 0.0,
