@@ -253,7 +253,8 @@ impl ModelFile {
                 card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
                 let interval = contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95));
                 if let Some(Ok((low, high))) = interval {
-                    card.push(("rate_interval", format!("{low:.4} to {high:.4}, with a probability of 0.95")));
+                    let (low, high) = (probability(low), probability(high));
+                    card.push(("rate_interval", format!("{low} to {high}, with a probability of 0.95")));
                 }
             }
         }
@@ -289,6 +290,20 @@ pub fn int8_layouts(model: &Model<'_>) -> Option<String> {
         (0, _) => Some("plain".to_owned()),
         (paired, plain) => Some(format!("paired in {paired} layers, plain in {plain}")),
     }
+}
+
+/// A p-value or a rate as text: four decimals, or below 0.001 two significant digits, so that only zero looks like zero.
+///
+/// ```
+/// use nae_infer::card::probability;
+/// assert_eq!([0.25, 0.001, 0.000_024_99].map(probability), ["0.2500", "0.0010", "0.000025"]);
+/// ```
+pub fn probability(value: f32) -> String {
+    if !(value > 0.0 && value < 0.001) {
+        return format!("{value:.4}");
+    }
+    let decimals = (1.0 - value.log10().floor()) as usize;
+    format!("{value:.decimals$}")
 }
 
 /// Describes how an image's score is computed from the energies of its parts.

@@ -14,6 +14,7 @@ use nae_input::layout::to_channels_last;
 use nae_input::tiling::image_score;
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::autoencoder::{FEATURES, RECONSTRUCTION};
+use nae_onnx::check::graph::OnnxGraph;
 use nae_onnx::file::FileError;
 use nae_onnx::metadata::Features;
 
@@ -108,6 +109,22 @@ pub enum OpenError {
         /// The shape of the output.
         found: String,
     },
+    /// The graph reconstructs something else than its image, and the metadata say nothing of features.
+    #[error(
+        "{}: metadata says images of {expected} (CxHxW) and no features, output `{output}` has {found}; add the metadata \
+         `nae.features.`, or export a reconstruction of the image",
+        path.display()
+    )]
+    Reconstruction {
+        /// The file.
+        path: PathBuf,
+        /// The name of the output.
+        output: String,
+        /// The shape of the images in the metadata.
+        expected: Shape,
+        /// The shape of the output.
+        found: String,
+    },
     /// The calibration cannot give a threshold for the requested false-positive rate.
     #[error("{}: false-positive rate {rate}: {error}", path.display())]
     FalsePositiveRate {
@@ -155,6 +172,9 @@ pub enum ScoreError {
     /// The image or its reconstruction is not finite.
     #[error("no energy: {0}")]
     Energy(EnergyError),
+    /// An image was given to a model of tables.
+    #[error("a model of tables, not of images: prepare its rows, and hand them over with `score_prepared`")]
+    Table,
     /// None of the image's tiles was selected for scoring.
     #[error("no tile of the image is to be scored")]
     NoTile,
@@ -251,7 +271,7 @@ impl Detector {
     /// Scores an image of any size. For a model of tiles it has to contain at least one tile.
     ///
     /// # Errors
-    /// [`ScoreError`].
+    /// [`ScoreError`]; [`ScoreError::Table`] for a model of tables.
     pub fn score(&self, image: &DynamicImage) -> Result<Scored, ScoreError> {
         self.score_pixels(&Pixels::from(image))
     }
@@ -259,7 +279,7 @@ impl Detector {
     /// Scores an image of decoded pixels.
     ///
     /// # Errors
-    /// [`ScoreError`].
+    /// [`ScoreError`]; [`ScoreError::Table`] for a model of tables.
     pub fn score_pixels(&self, pixels: &Pixels) -> Result<Scored, ScoreError> {
         self.score_pixels_where(pixels, |_, _| true)
     }
@@ -269,12 +289,16 @@ impl Detector {
     /// 0. For a model of whole images, `wanted` is not called.
     ///
     /// # Errors
-    /// [`ScoreError`]; [`ScoreError::NoTile`] if no tile is selected.
+    /// [`ScoreError`]; [`ScoreError::NoTile`] if no tile is selected, [`ScoreError::Table`] for a model of tables.
     pub fn score_pixels_where(
         &self,
         pixels: &Pixels,
         wanted: impl Fn(Range<usize>, Range<usize>) -> bool,
     ) -> Result<Scored, ScoreError> {
+        // The input of a table's row would pass for a grey image of one column.
+        if self.settings.columns.is_some() {
+            return Err(ScoreError::Table);
+        }
         if let Some(tiles) = self.settings.tiles {
             return self.score_tiles(pixels, tiles, wanted);
         }
@@ -332,6 +356,14 @@ impl Detector {
         })
     }
 
+    /// Checks the number of values from a backend, which can be the caller's own.
+    fn expect_values(&self, expected: usize, found: usize) -> Result<(), BackendError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(BackendError::Run { backend: self.backend(), reason: format!("expected {expected} values, found {found}") })
+    }
+
     fn score_part(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
         let Contract { input, energy, .. } = self.contract();
         let calibration = self.contract().calibration();
@@ -346,6 +378,9 @@ impl Detector {
             None => (*input, batch),
         };
         let length = shape.len();
+        for values in [compared, &result.images] {
+            self.expect_values(images * length, values.len())?;
+        }
         let mut scored = Vec::with_capacity(images);
         for i in 0..images {
             let of = |all: &[f32]| to_channels_last(all.get(i * length..(i + 1) * length).unwrap_or_default(), shape);
@@ -366,6 +401,36 @@ impl Detector {
             });
         }
         Ok(scored)
+    }
+}
+
+/// Checks that the graph takes and reconstructs what the settings say.
+fn check_shapes(settings: &ScoringSettings, graph: &OnnxGraph, path: &Path) -> Result<(), OpenError> {
+    let path = || path.to_owned();
+    let input = settings.contract.input;
+    let found = graph.sample_shape(graph.input);
+    if found != Some(input) {
+        let found = found.map_or_else(|| "something else".to_owned(), |shape| shape.to_string());
+        return Err(OpenError::Input { path: path(), expected: input, found });
+    }
+    let shape_of = |output: &str| graph.output(output).and_then(|value| graph.sample_shape(value));
+    let text = |shape: Option<Shape>| shape.map_or_else(|| "no such output".to_owned(), |shape| shape.to_string());
+    match settings.features {
+        Some(Features { components, rows, columns, .. }) => {
+            let expected = Shape::new(components, rows, columns);
+            let wrong = [FEATURES, RECONSTRUCTION].into_iter().find(|output| shape_of(output) != Some(expected));
+            wrong.map_or(Ok(()), |output| {
+                Err(OpenError::Features { path: path(), output, expected, found: text(shape_of(output)) })
+            })
+        }
+        // Without a reconstruction, the backend's error says what it found.
+        None => match nae_onnx::lower::reconstruction(graph) {
+            Ok(output) if shape_of(output) != Some(input) => {
+                let (output, found) = (output.to_owned(), text(shape_of(output)));
+                Err(OpenError::Reconstruction { path: path(), output, expected: input, found })
+            }
+            _ => Ok(()),
+        },
     }
 }
 
@@ -484,22 +549,7 @@ impl DetectorBuilder {
         let path = || path.as_ref().to_owned();
         let settings = file.settings().ok_or_else(|| OpenError::NoMetadata { path: path() })?;
         if let crate::card::Content::Onnx(model, _) = file.content() {
-            let found = model.graph.sample_shape(model.graph.input);
-            if found != Some(settings.contract.input) {
-                let found = found.map_or_else(|| "something else".to_owned(), |s| s.to_string());
-                return Err(OpenError::Input { path: path(), expected: settings.contract.input, found });
-            }
-        }
-        if let (Some(features), crate::card::Content::Onnx(model, _)) = (settings.features, file.content()) {
-            let Features { components, rows, columns, .. } = features;
-            let expected = Shape::new(components, rows, columns);
-            for name in [FEATURES, RECONSTRUCTION] {
-                let found = model.graph.output(name).and_then(|value| model.graph.sample_shape(value));
-                if found != Some(expected) {
-                    let found = found.map_or_else(|| "no such output".to_owned(), |shape| shape.to_string());
-                    return Err(OpenError::Features { path: path(), output: name, expected, found });
-                }
-            }
+            check_shapes(&settings, &model.graph, &path())?;
         }
         let threads = self.threads.unwrap_or(1).max(1);
         let options =

@@ -33,7 +33,7 @@ impl Stream {
     /// Scores the next image. The alarm does not change if the image cannot be scored, or if the model has no threshold.
     ///
     /// # Errors
-    /// [`ScoreError`].
+    /// [`ScoreError`]; [`ScoreError::Table`] for a model of tables.
     pub fn score(&mut self, image: &DynamicImage) -> Result<Observed, ScoreError> {
         self.score_pixels(&Pixels::from(image))
     }

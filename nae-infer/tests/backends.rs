@@ -4,13 +4,20 @@
 #[path = "../../crates/nae-onnx/tests/support/mod.rs"]
 mod support;
 
+use std::sync::Arc;
+
 use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_core::engine::Engine;
 use nae_core::model::Model;
 use nae_core::verdict::Verdict;
+use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::input::Pixels;
 use nae_infer::{BackendKind, Detector, Limits, OpenError, ScoreError};
+use nae_onnx::builder::{Conv2d, Gemm, GraphBuilder, Pool2d, Value};
+use nae_onnx::metadata::{Column, Columns, Features, Missing, ModelMetadata, RowWindow};
+use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
+use prost::Message as _;
 use support::Numbers;
 
 /// Largest relative difference between the energies of two backends on these models.
@@ -109,6 +116,228 @@ fn backends_agree() {
             }
         }
     }
+}
+
+/// A model of these outputs of a graph, with the metadata of its images; without those of features.
+fn foreign(mut graph: GraphBuilder, image: Shape, outputs: &[(&str, Value)]) -> ModelProto {
+    outputs.iter().for_each(|&(name, value)| graph.output(name, value).unwrap());
+    let metadata = support::metadata(image, 1, Energy::SquaredL2);
+    ModelMetadata { latent: None, ..metadata }.add_to(&mut graph);
+    graph.finish().unwrap()
+}
+
+/// A network that makes `channels` features of a grey image of 8×8 pixels, and reconstructs `reconstructed` of them.
+fn of_features(channels: usize, reconstructed: usize, absolute: bool) -> ModelProto {
+    let mut graph = GraphBuilder::new("features");
+    let (mut numbers, image) = (Numbers(3), graph.image_input("image", [1, 8, 8]).unwrap());
+    let weights = [numbers.weights(channels, 1), numbers.weights(channels * reconstructed, channels)];
+    let mut features = graph.conv2d("encode", image, &Conv2d::new(channels, [1; 2], &weights[0], None)).unwrap();
+    if absolute {
+        features = graph.abs("absolute", features).unwrap();
+    }
+    let decode = Conv2d::new(reconstructed, [1; 2], &weights[1], None);
+    let reconstruction = graph.conv2d("decode", features, &decode).unwrap();
+    foreign(graph, Shape::new(1, 8, 8), &[("features", features), ("reconstruction", reconstruction)])
+}
+
+/// Of such a model, an image's energy was computed with the values of others of its batch.
+#[test]
+fn a_reconstruction_has_the_shape_of_what_it_is_compared_with() {
+    let onnx = of_features(3, 3, false).encode_to_vec();
+    for kind in backends() {
+        let error = open(kind, &onnx).err().unwrap().to_string();
+        assert_eq!(
+            error,
+            "model.onnx: metadata says images of 1x8x8 (CxHxW) and no features, output `reconstruction` has 3x8x8; add \
+             the metadata `nae.features.`, or export a reconstruction of the image",
+            "{kind:?}"
+        );
+    }
+}
+
+/// A backend that returns more, or less, than an image.
+struct Another(usize);
+
+impl Backend for Another {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, _: &[f32]) -> Result<Reconstructions, BackendError> {
+        Ok(Reconstructions { images: vec![0.5; self.0], ..Reconstructions::default() })
+    }
+}
+
+#[test]
+fn a_backend_returns_as_many_values_as_its_images_have() {
+    let settings =
+        open(BackendKind::Native, &support::digits(1, Energy::SquaredL2).unwrap()).unwrap().settings().clone();
+    let score =
+        |length| Detector::with_backend(settings.clone(), Arc::new(Another(length))).score_prepared(&[0.5; 512]);
+    assert_eq!(score(512).unwrap().len(), 2);
+    for length in [0, 256, 511, 1536] {
+        let error = score(length).unwrap_err();
+        assert!(matches!(error, ScoreError::Backend(BackendError::Run { .. })), "{error}");
+        assert!(error.to_string().contains(&format!("expected 512 values, found {length}")), "{error}");
+    }
+}
+
+/// A bottleneck may be called `features`.
+#[test]
+fn an_output_called_features_is_one_of_its_reconstructions_shape() {
+    let onnx = of_features(3, 1, false).encode_to_vec();
+    let batch = images(Shape::new(1, 8, 8), 3);
+    let energies = |kind| -> Vec<f32> {
+        open(kind, &onnx).unwrap().score_prepared(&batch).unwrap().iter().map(|scored| scored.energy).collect()
+    };
+    let expected = energies(BackendKind::Native);
+    for kind in backends() {
+        for (found, expected) in energies(kind).iter().zip(&expected) {
+            assert!((found - expected).abs() <= BOUND * expected, "{kind:?}: {found} {expected}");
+        }
+    }
+}
+
+/// Not that of native, which is tried last and for such a model always the same.
+#[cfg(feature = "simd")]
+#[test]
+fn if_no_backend_takes_the_model_the_preferred_ones_reason_is_named() {
+    use nae_onnx::proto::DimensionValue;
+    let mut model = of_features(3, 3, true);
+    let input = &mut model.graph.as_mut().unwrap().input[0];
+    let tensor = input.r#type.as_mut().unwrap().tensor_type.as_mut().unwrap();
+    tensor.shape.as_mut().unwrap().dim[0].value = Some(DimensionValue::Size(4));
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    metadata.features = Some(Features { components: 3, rows: 8, columns: 8, top_k: 1 });
+    metadata.replace_in(&mut model);
+    let error = Detector::builder().read(model.encode_to_vec(), "model.onnx").err().unwrap().to_string();
+    assert!(error.contains("backend `simd` cannot load") && error.contains("operator Abs"), "{error}");
+}
+
+/// The elements of a flattened map are in another order in simd and native, which gave other energies for this graph.
+#[cfg(all(feature = "simd", feature = "tract"))]
+#[test]
+fn a_window_on_a_flattened_map_is_left_to_tract() {
+    let mut graph = GraphBuilder::new("flattened");
+    let (mut numbers, image) = (Numbers(3), graph.image_input("image", [1, 4, 4]).unwrap());
+    let [first, second] = [16, 256].map(|count| numbers.weights(count, 4));
+    let halves = Conv2d { stride: [2; 2], ..Conv2d::new(4, [2; 2], &first, None) };
+    let mut x = graph.conv2d("encode", image, &halves).unwrap();
+    x = graph.flatten("flat", x).unwrap();
+    x = graph.reshape("pixel", x, &[16, 1, 1]).unwrap();
+    x = graph.max_pool2d("pool", x, &Pool2d::square(1)).unwrap();
+    x = graph.flatten("again", x).unwrap();
+    x = graph.gemm("decode", x, &Gemm { features: 16, weight: &second, bias: None, transposed: true }).unwrap();
+    x = graph.reshape("image.shape", x, &[1, 4, 4]).unwrap();
+    let onnx = foreign(graph, Shape::new(1, 4, 4), &[("reconstruction", x)]).encode_to_vec();
+    for kind in [BackendKind::Simd, BackendKind::Native] {
+        let error = open(kind, &onnx).err().unwrap().to_string();
+        assert!(error.contains("node `pool`") && error.contains("it reads a flattened map"), "{error}");
+    }
+    let checked = nae_onnx::check::check(&onnx, &Limits::default()).unwrap();
+    let detector = Detector::builder().read(onnx, "model.onnx").unwrap();
+    assert_eq!(detector.backend(), BackendKind::Tract);
+    for image in images(Shape::new(1, 4, 4), 5).chunks(16) {
+        let outputs = support::reference::run(&checked.graph, image);
+        let squares = outputs[0].1.iter().zip(image).map(|(made, &given)| (made - f64::from(given)).powi(2));
+        let expected = squares.sum::<f64>() / 16.0;
+        let found = f64::from(detector.score_prepared(image).unwrap()[0].energy);
+        assert!((found - expected).abs() < 1e-5 * expected, "{found} {expected}");
+    }
+}
+
+/// By 2.003, 200 columns are 400 that are not those of twice the size.
+#[cfg(all(feature = "simd", feature = "tract"))]
+#[test]
+fn a_scale_that_is_not_the_ratio_of_the_sizes_is_left_to_tract() {
+    let (height, width, scale) = (2, 200, 2.003f32);
+    let mut graph = GraphBuilder::new("enlarged");
+    let image = graph.image_input("image", [1, height, width]).unwrap();
+    let large = graph.resize_nearest("large", image, [2 * height, 2 * width]).unwrap();
+    let pool = Pool2d { stride: [2; 2], ..Pool2d::square(1) };
+    let y = graph.max_pool2d("half", large, &pool).unwrap();
+    let shape = Shape::new(1, height, width);
+    let mut model = foreign(graph, shape, &[("reconstruction", y)]);
+    let graph = model.graph.as_mut().unwrap();
+    let resize = graph.node.iter_mut().find(|node| node.op_type() == "Resize").unwrap();
+    resize.input = vec!["image".into(), String::new(), "scales".into()];
+    let modes =
+        [("mode", "nearest"), ("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "round_prefer_floor")];
+    resize.attribute = modes.map(|(name, value)| AttributeProto::string(name, value)).to_vec();
+    graph.initializer = vec![TensorProto::floats("scales", &[4], &[1.0, 1.0, scale, scale])];
+    let onnx = model.encode_to_vec();
+    for kind in [BackendKind::Simd, BackendKind::Native] {
+        let error = open(kind, &onnx).err().unwrap().to_string();
+        assert!(error.contains("its scale is not the ratio of the sizes"), "{error}");
+    }
+    let detector = Detector::builder().read(onnx, "model.onnx").unwrap();
+    assert_eq!(detector.backend(), BackendKind::Tract);
+    // Every second pixel of the large image, where it comes from: halves are rounded down.
+    let from = |to: usize| ((2.0 * to as f64 + 0.5) / f64::from(scale) - 1.0).ceil().max(0.0) as usize;
+    let image = images(shape, 1);
+    let made: Vec<f32> = (0..height * width).map(|at| image[from(at / width) * width + from(at % width)]).collect();
+    let expected = Energy::SquaredL2.evaluate(&image, &made, shape).unwrap();
+    let found = detector.score_prepared(&image).unwrap()[0].energy;
+    assert!(expected > 0.0 && (found - expected).abs() < 1e-6, "{found} {expected}");
+}
+
+/// After an activation, a layer of its own: of a weight for each channel on a host, and a full convolution in a `.nae` file.
+#[test]
+fn backends_agree_on_scaling_by_channel() {
+    let (mut numbers, mut graph) = (Numbers(8), GraphBuilder::new("scaled"));
+    let mut x = graph.image_input("image", [1, 9, 7]).unwrap();
+    let (first, second) = (numbers.weights(20, 1), numbers.weights(20, 20));
+    x = graph.conv2d("encode", x, &Conv2d::new(20, [1; 2], &first, None)).unwrap();
+    x = graph.relu("relu", x).unwrap();
+    x = graph.conv2d("decode", x, &Conv2d::new(1, [1; 2], &second, None)).unwrap();
+    let shape = Shape::new(1, 9, 7);
+    let mut model = foreign(graph, shape, &[("reconstruction", x)]);
+    let graph = model.graph.as_mut().unwrap();
+    let parameters = ["scale", "bias", "mean", "variance"];
+    for name in parameters {
+        let values: Vec<f32> = (0..20).map(|_| numbers.unit() + 0.1).collect();
+        graph.initializer.push(TensorProto::floats(name, &[20], &values));
+    }
+    let at = graph.node.iter().position(|node| node.name() == "decode").unwrap();
+    let from = std::mem::replace(&mut graph.node[at].input[0], "normal".into());
+    let normalize = NodeProto {
+        input: [from].into_iter().chain(parameters.map(str::to_owned)).collect(),
+        output: vec!["normal".into()],
+        op_type: Some("BatchNormalization".into()),
+        ..NodeProto::default()
+    };
+    graph.node.insert(at, normalize);
+    let onnx = model.encode_to_vec();
+    let batch = images(shape, 9);
+    let expected = open(BackendKind::Native, &onnx).unwrap().score_prepared(&batch).unwrap();
+    for kind in backends() {
+        for (found, expected) in open(kind, &onnx).unwrap().score_prepared(&batch).unwrap().iter().zip(&expected) {
+            let difference = (found.energy - expected.energy).abs() / expected.energy;
+            assert!(difference <= BOUND, "{kind:?}: {} {}", found.energy, expected.energy);
+        }
+    }
+}
+
+/// A table's row is an input as a grey image is, of one column.
+#[test]
+fn an_image_is_not_scored_by_a_model_of_tables() {
+    let mut model = prost_model(&support::digits(1, Energy::SquaredL2).unwrap());
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
+    metadata.columns = Some(Columns::new((0..64).map(column).collect(), Missing::Refuse).unwrap());
+    metadata.window = Some(RowWindow { rows: 4, stride: 3 });
+    metadata.replace_in(&mut model);
+    let detector = open(BackendKind::Native, &model.encode_to_vec()).unwrap();
+    let image = nae_infer::image::DynamicImage::new_luma8(16, 16);
+    let error = detector.score(&image).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a model of tables, not of images: prepare its rows, and hand them over with `score_prepared`"
+    );
+    assert_eq!(detector.score_pixels(&Pixels::from(&image)), Err(ScoreError::Table));
+    assert_eq!(detector.score_pixels_where(&Pixels::from(&image), |_, _| true), Err(ScoreError::Table));
+    assert_eq!(detector.stream().unwrap().score(&image), Err(ScoreError::Table));
+    assert!(detector.score_prepared(&[0.5; 256]).is_ok());
 }
 
 /// What a microcontroller's file has no form for: depthwise convolutions and clamps.

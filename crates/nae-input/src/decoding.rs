@@ -6,6 +6,8 @@ use std::panic::UnwindSafe;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, Limits};
 
+use crate::jpeg;
+
 /// The largest width and height of an image, in pixels.
 pub const MAX_SIDE: u32 = 32_767;
 /// The largest amount of memory for decoding an image, in bytes.
@@ -83,6 +85,11 @@ pub(super) fn upright(bytes: &[u8]) -> Result<DynamicImage, ImageError> {
     let (mut decoder, orientation) = opened(bytes, limits())?;
     let mut left = limits();
     left.reserve(decoder.total_bytes())?;
+    if image::guess_format(bytes).is_ok_and(|format| format == ImageFormat::Jpeg) && jpeg::is_cut(bytes) {
+        let format = ImageFormat::Jpeg.into();
+        let reason = "the file ends before the image does";
+        return Err(ImageError::Decoding(image::error::DecodingError::new(format, reason)));
+    }
     decoder.set_limits(left)?;
     let mut image = DynamicImage::from_decoder(decoder)?;
     image.apply_orientation(orientation);

@@ -3,7 +3,8 @@
 //! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PGM, PPM) image, or the images in a
 //!    `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
 //!    transparency is dropped; an image is turned as its orientation tag (EXIF, TIFF) says; colour profiles are ignored. Of
-//!    a TIFF of several pages the first is read, of an animated WebP or PNG the first frame.
+//!    a TIFF of several pages the first is read, of an animated WebP or PNG the first frame. A file that breaks off is an
+//!    error, also a JPEG without its end marker.
 //! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels where it takes three
 //!    and the image is grey; another size by the model's filter, whatever the proportions unless the model's
 //!    [`Transforms`] say otherwise; then the model's range of values; channels first.

@@ -11,6 +11,7 @@
 mod decoding;
 mod fit;
 pub mod image;
+mod jpeg;
 pub mod layout;
 mod npy;
 mod pixels;

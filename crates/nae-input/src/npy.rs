@@ -3,7 +3,7 @@
 //!
 //! Three axes are one image if the last has 1, 3 or 4 values, and otherwise grey images. The fourth channel, transparency, is
 //! dropped. Ambiguous arrays are refused: `[3, H, W]` and `[4, H, W]`, which can be a coloured image with channels first or
-//! three or four grey images, and `[N, 3, 3]` and `[N, 4, 4]`.
+//! three or four grey images, and `[N, 3, 3]` and `[N, 4, 4]`. So are arrays of more than 2²⁰ images.
 
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// in the number of nested brackets.
 const MAX_HEADER: usize = 4096;
 const MAX_BRACKETS: usize = 2;
+/// The largest number of images: each is some hundred bytes in memory beside its values.
+const MOST_IMAGES: usize = 1 << 20;
 /// Arrays `[3, H, W]` and `[4, H, W]` with sides up to this are grey images: a coloured image is not that small.
 const TINY: usize = 4;
 /// The two readings of an ambiguous array of three axes, and how to make it unambiguous.
@@ -65,6 +67,12 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     };
     if n == 0 {
         return Err(wrong("at least one image", format!("{shape:?}")));
+    }
+    if n > MOST_IMAGES {
+        return Err(wrong(
+            "at most 1,048,576 images; divide the array into several files",
+            format!("{n} in {shape:?}"),
+        ));
     }
     // Three axes are several images only if these are grey.
     let is_one = shape.len() == 2 || (shape.len() == 3 && last);
@@ -204,6 +212,16 @@ mod tests {
     fn records_are_refused_by_name() {
         let message = refused("{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }");
         assert!(message.contains("floats or uint8") && message.contains("records"), "{message}");
+    }
+
+    /// Each is an image with a name in memory, of a file of a byte each.
+    #[test]
+    fn many_images_are_refused() {
+        let header = |n: usize| format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({n}, 1, 1, 1), }}");
+        let message = refused(&header(MOST_IMAGES + 1));
+        assert!(message.starts_with("a.npy: expected at most 1,048,576 images"), "{message}");
+        assert!(message.ends_with("found 1048577 in [1048577, 1, 1, 1]"), "{message}");
+        assert_eq!(images("(200, 1, 1, 1)", 200).len(), 200);
     }
 
     #[test]

@@ -4,10 +4,13 @@
 mod support;
 
 use nae_core::energy::Energy;
+use nae_onnx::builder::GraphBuilder;
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::lower::to_nae;
 use nae_onnx::metadata::{MetadataError, ModelMetadata};
-use nae_onnx::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto};
+use nae_onnx::proto::{
+    AttributeProto, DataType, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto,
+};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -159,6 +162,22 @@ fn bad_constants_are_refused() {
     assert_eq!(e, "node `encoder.0` (Conv): weight: expected constant floats with 4 axes, found [8, 9]");
     let e = weight(|t| t.raw_data = None);
     assert_eq!(e, "constant `encoder.0.weight`: expected 72 elements, as [8, 1, 3, 3] says, found 0");
+    // Of two fields, runtimes do not agree which one counts.
+    let two = "constant `encoder.0.weight`: expected one field of data, found raw_data and float_data";
+    let e = weight(|t| t.float_data = vec![0.9; 72]);
+    assert_eq!(e, two);
+    let e = weight(|t| {
+        t.raw_data.as_mut().unwrap()[4..8].copy_from_slice(&f32::NAN.to_le_bytes());
+        t.float_data = vec![0.9; 72];
+    });
+    assert_eq!(e, two);
+    let e = weight(|t| (t.dims, t.raw_data, t.float_data) = (vec![1], Some(vec![0; 40_000]), vec![0.9]));
+    assert_eq!(e, two);
+    let e = weight(|t| (t.raw_data, t.int64_data) = (None, vec![1; 72]));
+    assert_eq!(
+        e,
+        "constant `encoder.0.weight`: expected data of type Float in float_data or raw_data, found int64_data"
+    );
 }
 
 #[test]
@@ -183,6 +202,80 @@ fn sizes_are_bounded() {
     // A hundred thousand empty metadata entries: 300 kB here, 30 times that decoded.
     let e = after(|m| m.metadata_props = vec![StringStringEntryProto::default(); 300_000]);
     assert_eq!(e, "the model: 262145 messages, more than the limit of 262144");
+}
+
+/// Runtimes take time that grows faster than the square of the number of nodes.
+#[test]
+fn nodes_are_bounded() {
+    let chain = |nodes: usize| {
+        let mut g = GraphBuilder::new("chain");
+        let mut x = g.image_input("x", [1, 2, 2]).unwrap();
+        for index in 0..nodes {
+            x = g.relu(&format!("relu{index}"), x).unwrap();
+        }
+        g.output("y", x).unwrap();
+        check(&g.finish_bytes().unwrap(), &Limits::default())
+    };
+    assert!(chain(2048).is_ok());
+    assert_eq!(chain(5000).unwrap_err().to_string(), "the model: 2049 nodes, more than the limit of 2048");
+}
+
+/// A graph of `nodes` that compute constants, before one that computes the output; within 2¹⁶ elements of constants.
+fn of_constants(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> Result<(), CheckError> {
+    let mut g = GraphBuilder::new("constants");
+    let x = g.image_input("x", [1, 2, 2]).unwrap();
+    let y = g.relu("last", x).unwrap();
+    g.output("y", y).unwrap();
+    let mut model = g.finish().unwrap();
+    let graph = graph(&mut model);
+    graph.node.splice(0..0, nodes);
+    graph.initializer = constants;
+    check(&model.encode_to_vec(), &Limits { constants: 1 << 16, ..Limits::default() }).map(drop)
+}
+
+fn repeated(count: usize, operator: &str, inputs: [&str; 2]) -> Vec<NodeProto> {
+    let node = |index| NodeProto {
+        input: inputs.map(str::to_owned).to_vec(),
+        output: vec![format!("c{index}")],
+        op_type: Some(operator.to_owned()),
+        ..NodeProto::default()
+    };
+    (0..count).map(node).collect()
+}
+
+/// Each node would make a copy of the constant: a file of a megabyte asked for eight gigabytes.
+#[test]
+fn constants_that_are_computed_are_bounded() {
+    let integers = |name: &str, dims: &[i64]| TensorProto {
+        name: Some(name.into()),
+        dims: dims.to_vec(),
+        data_type: Some(DataType::Int8 as i32),
+        raw_data: Some(vec![1; dims.iter().product::<i64>() as usize]),
+        ..TensorProto::default()
+    };
+    let scale = TensorProto::floats("scale", &[], &[0.5]);
+    let dequantized = |count| {
+        let nodes = repeated(count, "DequantizeLinear", ["weights", "scale"]);
+        of_constants(nodes, vec![integers("weights", &[1 << 12]), scale.clone()])
+    };
+    assert_eq!(dequantized(14), Ok(()));
+    let e = dequantized(100).unwrap_err();
+    assert!(matches!(e, CheckError::Limit { limit: 65_536, .. }), "{e}");
+    assert_eq!(e.to_string(), "node `c14`: 65552 elements of constants, more than the limit of 65536");
+
+    // No element, but many scales, which are kept.
+    let scales = TensorProto::floats("scale", &[1 << 12], &[0.5; 1 << 12]);
+    let mut nodes = repeated(100, "DequantizeLinear", ["weights", "scale"]);
+    nodes.iter_mut().for_each(|node| node.attribute = vec![AttributeProto::int("axis", 0)]);
+    let e = of_constants(nodes, vec![integers("weights", &[1 << 12, 0]), scales]).unwrap_err();
+    assert!(matches!(e, CheckError::Limit { what: "elements of constants", .. }), "{e}");
+
+    let lists = vec![TensorProto::int64s("list", &[1; 1 << 12]), TensorProto::int64s("shape", &[-1])];
+    let e = of_constants(repeated(100, "Reshape", ["list", "shape"]), lists).unwrap_err();
+    assert_eq!(e.to_string(), "node `c0`: 4096 elements of a list of integers, more than the limit of 64");
+
+    let e = of_constants(vec![], vec![integers("weights", &[(1 << 16) + 1])]).unwrap_err();
+    assert_eq!(e.to_string(), "constant `weights`: 65537 elements of constants, more than the limit of 65536");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use nae_core::energy::Energy;
 use nae_core::engine::Engine;
 use nae_core::layer::Activation;
 use nae_core::model::Model;
+use nae_graph::Op;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::lower::{LowerError, to_nae};
+use nae_onnx::lower::{LowerError, lower, to_nae};
 use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
 use prost::Message;
 use support::Numbers;
@@ -329,6 +330,19 @@ fn what_cannot_be_lowered_is_named() {
         compare(&resized([1.0; 4], mode, transformation), 1e-6);
     }
     compare(&resized([1.0, 1.0, 1.3, 1.2], "linear", "align_corners"), 1e-6);
+    // By 2.2 it is not twice the size: the rounded positions are others.
+    for transformation in ["half_pixel", "pytorch_half_pixel"] {
+        let enlarged = |scale: f32| {
+            let modes = [("mode", "nearest"), ("coordinate_transformation_mode", transformation)];
+            let attributes = modes.map(|(name, value)| AttributeProto::string(name, value)).to_vec();
+            let half = ["kernel_shape", "strides"].map(|name| AttributeProto::ints(name, [2, 2])).to_vec();
+            let nodes = vec![node("Resize", &["x", "", "scales"], "r", attributes), node("MaxPool", &["r"], "m", half)];
+            by_hand(nodes, vec![TensorProto::floats("scales", &[4], &[1.0, 1.0, scale, scale])])
+        };
+        let e = to_nae(&enlarged(2.2)).unwrap_err().to_string();
+        assert_eq!(e, "node `r`: operator Resize cannot be lowered: its scale is not the ratio of the sizes");
+        compare(&enlarged(2.0), 1e-6);
+    }
     // A layer of its own for it would have 6,400² weights, of a file of some hundred bytes.
     let halved = vec![
         node("Flatten", &["x"], "f", vec![]),
@@ -338,6 +352,81 @@ fn what_cannot_be_lowered_is_named() {
     let constants = vec![TensorProto::floats("half", &[], &[0.5]), TensorProto::int64s("shape", &[-1, 1, 80, 80])];
     let e = to_nae(&by_hand_of([1, 80, 80], halved, constants)).unwrap_err().to_string();
     assert!(e.ends_with("it has 6400 channels; with a factor each there may be up to 4096"), "{e}");
+}
+
+/// Channels last, the elements of a flattened map lie in another order than those of a vector.
+#[test]
+fn a_window_does_not_read_a_flattened_map() {
+    let ones = |name: &str| AttributeProto::ints(name, [1, 1]);
+    for (reader, constants) in [
+        (node("MaxPool", &["v"], "p", vec![ones("kernel_shape")]), vec![]),
+        (node("GlobalAveragePool", &["v"], "p", vec![]), vec![]),
+        (
+            node("Conv", &["v", "k"], "p", vec![AttributeProto::int("group", 24)]),
+            vec![constant("k", &[24, 1, 1, 1], 1)],
+        ),
+        (
+            node("InstanceNormalization", &["v", "k", "k"], "p", vec![]),
+            vec![TensorProto::floats("k", &[24], &[1.0; 24])],
+        ),
+    ] {
+        let operator = reader.op_type().to_owned();
+        let nodes = vec![
+            node("Flatten", &["x"], "f", vec![]),
+            node("Reshape", &["f", "pixel"], "v", vec![]),
+            reader,
+            node("Flatten", &["p"], "g", vec![]),
+            node("Gemm", &["g", "w"], "h", vec![]),
+            node("Reshape", &["h", "maps"], "m", vec![]),
+        ];
+        let shapes = vec![TensorProto::int64s("pixel", &[0, 24, 1, 1]), TensorProto::int64s("maps", &[-1, 2, 3, 4])];
+        let e = refusal(nodes, [constants, shapes, vec![constant("w", &[24, 24], 2)]].concat());
+        assert_eq!(e, format!("node `p`: operator {operator} cannot be lowered: it reads a flattened map"));
+    }
+}
+
+/// `count` times a function and a constant of each of 256 channels added to it.
+fn shifted(count: usize) -> Vec<u8> {
+    let name = |index: usize| if index == 0 { "x".to_owned() } else { format!("a{index}") };
+    let pair = |index: usize| {
+        let (r, to) = (format!("r{index}"), if index + 1 == count { "m".to_owned() } else { name(index + 1) });
+        [node("Relu", &[&name(index)], &r, vec![]), node("Add", &[&r, "shift"], &to, vec![])]
+    };
+    by_hand_of([256, 1, 1], (0..count).flat_map(pair).collect(), vec![constant("shift", &[1, 256, 1, 1], 1)])
+}
+
+/// A file of some kilobytes asked for gigabytes: each layer had its own copy of weights that are in the file once, or
+/// the square of their number.
+#[test]
+fn weights_that_are_copied_are_bounded() {
+    let too_many = "its weights, with those of the layers before, are more than four times the file's";
+    let e = to_nae(&shifted(300)).unwrap_err().to_string();
+    assert!(e.contains("operator Add cannot be lowered") && e.contains(too_many), "{e}");
+    // Fewer are what they were, as full convolutions in a file.
+    compare(&shifted(3), 1e-6);
+
+    let name = |index: usize| if index == 0 { "f".to_owned() } else { format!("d{index}") };
+    let product = |index: usize| node("MatMul", &[&name(index), "w"], &name(index + 1), vec![]);
+    let nodes: Vec<NodeProto> = std::iter::once(node("Flatten", &["x"], "f", vec![]))
+        .chain((0..300).map(product))
+        .chain([node("Reshape", &["d300", "maps"], "m", vec![])])
+        .collect();
+    let constants = vec![constant("w", &[256, 256], 1), TensorProto::int64s("maps", &[-1, 256, 1, 1])];
+    let onnx = by_hand_of([256, 1, 1], nodes, constants);
+    let e = to_nae(&onnx).unwrap_err().to_string();
+    assert!(e.contains("operator MatMul cannot be lowered") && e.contains(too_many), "{e}");
+    assert_eq!(lower(&check(&onnx, &Limits::default()).unwrap()).unwrap_err().to_string(), e);
+}
+
+/// On a host, a factor and a shift for each channel are as many weights as channels.
+#[test]
+fn on_a_host_scaling_takes_a_weight_for_each_channel() {
+    let graph = lower(&check(&shifted(300), &Limits::default()).unwrap()).unwrap();
+    let layers: Vec<_> = graph.nodes.iter().filter(|node| matches!(node.op, Op::DepthwiseConv2d(_))).collect();
+    assert_eq!(layers.len(), 300);
+    let Op::DepthwiseConv2d(layer) = &layers[0].op else { unreachable!("they were filtered") };
+    assert_eq!((layer.kernel, layer.weights.as_slice()), ([1, 1], &[1.0; 256][..]));
+    assert_eq!(layer.bias, Numbers(1).weights(256, 3));
 }
 
 /// What exporters compute from shapes; the image is [N, 2, 3, 4].

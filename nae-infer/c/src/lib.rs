@@ -161,6 +161,9 @@ unsafe fn score(
         }
         // SAFETY: it is not null, and from `nae_detector_open`, as the caller guarantees.
         let detector = unsafe { &(*detector).0 };
+        if detector.settings().columns.is_some() {
+            return Err("a model of tables, not of images".to_owned());
+        }
         if !error_map.is_null() && detector.settings().tiles.is_some() {
             return Err("a model of tiles has no error map of one size: pass NULL".to_owned());
         }

@@ -164,6 +164,59 @@ fn what_is_wrong_is_said_with_what_is_known() {
     unsafe { c::nae_detector_free(detector) };
 }
 
+/// Bytes that, after an ONNX file, are one more entry of its metadata.
+fn entry(key: &str, value: &str) -> Vec<u8> {
+    let field = |tag: u8, bytes: &[u8]| {
+        let length = [bytes.len() as u8 | 0x80, (bytes.len() >> 7) as u8];
+        [&[tag << 3 | 2][..], &length, bytes].concat()
+    };
+    field(14, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
+}
+
+#[test]
+fn a_model_of_tables_does_not_score_images() {
+    use nae_infer_c as c;
+    let folder = tempfile::tempdir().unwrap();
+    // The 16 × 16 inputs: 4 rows of 64 columns.
+    let names: Vec<String> = (0..64).map(|n| format!("\"c{n}\"")).collect();
+    let ones = ["1.0"; 64].join(" ");
+    let entries = [
+        ("nae.table.columns", format!("[{}]", names.join(","))),
+        ("nae.table.mean", ones.clone()),
+        ("nae.table.deviation", ones.clone()),
+        ("nae.table.span", ones),
+        ("nae.table.missing", "refuse".to_owned()),
+        ("nae.table.window", "4".to_owned()),
+        ("nae.table.window_stride", "4".to_owned()),
+    ];
+    let mut bytes = std::fs::read(digits().join("digits.onnx")).unwrap();
+    entries.iter().for_each(|(key, value)| bytes.extend(entry(key, value)));
+    let path = folder.path().join("table.onnx");
+    std::fs::write(&path, bytes).unwrap();
+    let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+    let (model, missing) = (text(&path), text(&folder.path().join("missing.png")));
+    let mut score = c::Score { energy: 0.0, p_value: 0.0, threshold: 0.0, anomaly: 0 };
+    let mut error: [c_char; 256] = [1; 256];
+    let (at, room, pixels) = (error.as_mut_ptr(), error.len(), [0u8; 256]);
+    // SAFETY: every pointer is null, or to something that outlives the call; the length of `error` is its own. The
+    // detector is freed once.
+    unsafe {
+        let detector = c::nae_detector_open(model.as_ptr(), null(), 0.0, at, room);
+        assert!(!detector.is_null(), "{:?}", CStr::from_ptr(at));
+        // Before anything is read: there is no such file, and those are no image.
+        let calls = [
+            c::nae_detector_score_file(detector, missing.as_ptr(), &mut score, null_mut(), at, room),
+            c::nae_detector_score_encoded(detector, pixels.as_ptr(), 9, &mut score, null_mut(), at, room),
+            c::nae_detector_score_pixels(detector, pixels.as_ptr(), 16, 16, 1, 16, &mut score, null_mut(), at, room),
+        ];
+        assert_eq!(calls, [0; 3]);
+        assert_eq!(CStr::from_ptr(at).to_str().unwrap(), "a model of tables, not of images");
+        let file = c::nae_detector_score_file(detector, missing.as_ptr(), &mut score, null_mut(), at, room);
+        assert_eq!((file, CStr::from_ptr(at).to_str().unwrap()), (0, "a model of tables, not of images"));
+        c::nae_detector_free(detector);
+    }
+}
+
 #[test]
 fn a_program_in_c_scores_as_the_library() {
     let folder = tempfile::tempdir().unwrap();

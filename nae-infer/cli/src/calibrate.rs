@@ -7,20 +7,18 @@ use anyhow::{Context, bail};
 use nae_core::calibration::{Calibration, confident_rate, count_for_confidence};
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
-use nae_infer::card::{Assumed, ModelFile};
+use nae_infer::card::{Assumed, ModelFile, probability};
 use nae_infer::input::{InputError, parse};
 use nae_infer::{Detector, Limits};
 use nae_onnx::metadata::ModelMetadata;
 use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
-use crate::inputs::{content, files};
+use crate::inputs::{batch_size, content, files};
 use crate::output::{printable, report, unless_closed};
 
 /// The probability of the printed interval of false-positive rates.
 const INTERVAL: f32 = 0.95;
-/// The number of images that are scored at a time.
-const BATCH: usize = 64;
 
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
@@ -60,9 +58,11 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let said = writeln!(
         io::stdout(),
         "{}: threshold {threshold} for a false-positive rate of {target}{}, from {count} normal images; by their number, the \
-         rate lies between {low:.3} and {high:.3} with a probability of {INTERVAL}",
+         rate lies between {} and {} with a probability of {INTERVAL}",
         arguments.output.display(),
-        confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default()
+        confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default(),
+        probability(low),
+        probability(high)
     );
     // The model is written, even if nobody reads this output.
     unless_closed(said.map_err(Into::into))?;
@@ -134,6 +134,7 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
         batch.clear();
         failed
     };
+    let most = batch_size(detector.contract().input.len());
     for path in &paths {
         match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
             Ok(images) => {
@@ -154,15 +155,15 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
                         unscored += 1;
                         fail(&image.name, &error);
                     }
+                    if names.len() >= most {
+                        unscored += flush(&mut names, &mut batch, &mut energies);
+                    }
                 }
             }
             Err(error) => {
                 unread += 1;
                 progress.suspend(|| report(&error.into()));
             }
-        }
-        if names.len() >= BATCH {
-            unscored += flush(&mut names, &mut batch, &mut energies);
         }
         progress.advance(1);
     }

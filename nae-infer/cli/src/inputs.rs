@@ -11,6 +11,16 @@ use walkdir::{DirEntry, WalkDir};
 /// The name of standard input.
 const STDIN: &str = "-";
 
+/// The largest number of inputs that are scored at a time, enough for every thread.
+const MOST_INPUTS: usize = 64;
+/// The largest number of values of these inputs together, unless one has more: 64 MiB.
+const MOST_VALUES: usize = 1 << 24;
+
+/// How many inputs of `length` values are scored at a time.
+pub(crate) fn batch_size(length: usize) -> usize {
+    (MOST_VALUES / length.max(1)).clamp(1, MOST_INPUTS)
+}
+
 /// Reads a file, or standard input.
 pub(crate) fn content(path: &Path) -> Result<Vec<u8>, FileError> {
     match path == Path::new(STDIN) {
@@ -56,4 +66,15 @@ pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::E
 /// The error without the path, which the message already contains.
 fn cause(error: &walkdir::Error) -> String {
     error.io_error().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_inputs_are_few_at_a_time() {
+        let large = 3 * 1024 * 1024;
+        assert_eq!([0, 256, 1 << 18, large, 1 << 24, 1 << 26].map(batch_size), [64, 64, 64, 5, 1, 1]);
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
+use nae_infer::card::probability;
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{InputError, Named, parse, table};
@@ -16,11 +17,11 @@ use nae_terminal::progress::Progress;
 use serde::Serialize;
 
 use crate::arguments::{Score, UsageError, runtime};
-use crate::inputs::{content, files};
+use crate::inputs::{batch_size, content, files};
 use crate::output::{printable, report, unless_closed};
 
-/// The number of images that are scored at a time: enough for every thread, few enough for early results.
-const BATCH: usize = 64;
+/// The number of rows that are printed at a time: few enough for early results.
+const ROWS: usize = 64;
 /// The time after which a progress bar is shown, and after which even a few waiting images are scored and
 /// printed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -260,12 +261,12 @@ impl Run<'_> {
     /// Scores and prints the waiting items if there are enough, or they have waited long enough.
     fn flush_if_due(&mut self) -> anyhow::Result<()> {
         let rows = if let Output::Table(rows) = &self.output { rows.waiting.len() } else { 0 };
-        let waiting = self.names.len().max(rows);
-        if waiting == 0 {
+        if self.names.is_empty() && rows == 0 {
             return Ok(());
         }
         let since = *self.since.get_or_insert_with(Instant::now);
-        if waiting >= BATCH || since.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
+        let is_full = rows >= ROWS || self.names.len() >= batch_size(self.detector.contract().input.len());
+        if is_full || since.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
@@ -310,7 +311,7 @@ impl Run<'_> {
                 rows.waiting.push([
                     printable(name),
                     format!("{:.6}", scored.energy),
-                    or_dash(scored.p_value.map(|p| format!("{p:.4}"))),
+                    or_dash(scored.p_value.map(probability)),
                     or_dash(verdict),
                 ]);
             }

@@ -7,13 +7,14 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use nae_core::calibration::Calibration;
 use nae_core::energy::Energy;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma};
 use nae_infer::{BackendKind, Detector};
 use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
 use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
-use predicates::str::{contains, diff, is_empty};
+use predicates::str::{contains, diff, is_empty, is_match};
 use prost::Message;
 
 struct Folder(tempfile::TempDir);
@@ -683,6 +684,28 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
         .run(&["calibrate", "model.nae", "normal.npy", "-o", "x.onnx"])
         .failure()
         .stderr(contains("not an ONNX model"));
+}
+
+/// A p-value is never 0, and a rate that is not 0 does not look like it.
+#[test]
+fn small_probabilities_have_two_digits() {
+    let folder = Folder::new();
+    let mut proto = ModelProto::decode(std::fs::read(folder.path("model.onnx")).unwrap().as_slice()).unwrap();
+    let mut metadata = ModelMetadata::read(&proto).unwrap().unwrap();
+    let mut energies = vec![1e-9; 40_000];
+    let calibration = Calibration::from_energies(&mut energies).unwrap();
+    metadata.contract = metadata.contract.with_calibration(calibration, 0.001).unwrap();
+    metadata.replace_in(&mut proto);
+    std::fs::write(folder.path("many.onnx"), proto.encode_to_vec()).unwrap();
+    // 1/40,001.
+    folder.run(&["score", "many.onnx", "a.png"]).success().stdout(contains(" 0.000025 "));
+    folder.run(&["inspect", "many.onnx"]).success().stdout(contains("0.00069 to 0.0013, with a probability"));
+
+    let values: Vec<u8> = (0..1100 * 64).map(|i: u64| (i * 2_654_435_761 % 251) as u8).collect();
+    folder.npy("normal.npy", "|u1", "(1100, 8, 8)", &values);
+    let calibrate = ["calibrate", "model.onnx", "normal.npy", "-o", "ours.onnx", "--false-positive-rate", "0.001"];
+    let said = folder.run(&calibrate).success().stdout(contains("from 1100 normal images"));
+    said.stdout(is_match(r"the rate lies between 0\.0000[1-9]\d and 0\.00\d\d with").unwrap());
 }
 
 #[test]

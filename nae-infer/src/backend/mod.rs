@@ -202,7 +202,7 @@ pub struct BackendOptions {
 /// Loads a backend by the rule `choice` for a model that has been checked. Its images have `length` values.
 ///
 /// # Errors
-/// The [`BackendError`] of the chosen backend, or of the last one that was tried. A panic of a backend is
+/// The [`BackendError`] of the chosen backend, or of the first one that was tried. A panic of a backend is
 /// [`BackendError::Load`].
 pub fn load(
     file: &ModelFile,
@@ -210,18 +210,28 @@ pub fn load(
     options: &BackendOptions,
     length: usize,
 ) -> Result<Arc<dyn Backend>, BackendError> {
-    let load_usual = || {
-        let preferred = PREFERRED.into_iter().find_map(|kind| load_this(file, kind, options).ok());
-        preferred.map_or_else(|| load_this(file, BackendKind::Native, options), Ok)
-    };
     let begun = Instant::now();
     let backend = match choice {
         BackendChoice::This(kind) => load_this(file, kind, options),
-        BackendChoice::Usual => load_usual(),
-        BackendChoice::Fastest => load_fastest(file, options, length).map_or_else(load_usual, Ok),
+        BackendChoice::Usual => load_usual(file, options),
+        BackendChoice::Fastest => load_fastest(file, options, length).map_or_else(|| load_usual(file, options), Ok),
     }?;
     tracing::debug!(backend = backend.kind().name(), seconds = begun.elapsed().as_secs_f64(), "model loaded");
     Ok(backend)
+}
+
+/// The first of the preferred backends that loads the model, or else native. If none does, the error is that of the most
+/// preferred one, which supports the most layers of autoencoders.
+fn load_usual(file: &ModelFile, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
+    let reads = |kind: &BackendKind| kind.is_built_in() && matches!(file.content(), Content::Onnx(..));
+    let mut first = None;
+    for kind in PREFERRED.into_iter().filter(reads) {
+        match load_this(file, kind, options) {
+            Ok(backend) => return Ok(backend),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    load_this(file, BackendKind::Native, options).map_err(|error| first.unwrap_or(error))
 }
 
 /// The same as [`load_kind`], but logs the error, since another backend may be tried next.
@@ -289,8 +299,8 @@ fn guarded<T>(
 #[cfg(any(feature = "tract", feature = "ort"))]
 struct Outputs {
     reconstruction: String,
-    /// The output [`FEATURES`](nae_onnx::autoencoder::FEATURES) if there is one, since energies are computed from it, or else
-    /// [`LATENT`](nae_onnx::autoencoder::LATENT), if there is one.
+    /// The output [`FEATURES`](nae_onnx::autoencoder::FEATURES) if it is what is reconstructed, since energies are computed
+    /// from it, or else [`LATENT`](nae_onnx::autoencoder::LATENT), if there is one.
     beside: Option<&'static str>,
     shape: Shape,
 }
@@ -309,7 +319,11 @@ impl Outputs {
                 "it takes {batch} images at a time, no other number; export it with 1, or a symbol"
             )));
         }
-        let beside = [FEATURES, LATENT].into_iter().find(|name| graph.output(name).is_some());
+        let beside = if nae_onnx::lower::reconstructs_features(graph) {
+            Some(FEATURES)
+        } else {
+            graph.output(LATENT).map(|_| LATENT)
+        };
         Ok(Self { reconstruction: reconstruction.to_owned(), beside, shape })
     }
 

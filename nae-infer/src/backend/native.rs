@@ -5,8 +5,7 @@ use nae_core::model::Model;
 use nae_core::quantization::Quantization;
 use nae_graph::emit;
 use nae_input::layout::{to_channels_first, to_channels_last};
-use nae_onnx::autoencoder::FEATURES;
-use nae_onnx::lower::lower;
+use nae_onnx::lower::{lower_for_file, reconstructs_features};
 
 use super::{Backend, BackendError, BackendKind, Reconstructions};
 use crate::card::{Content, ModelFile};
@@ -32,13 +31,13 @@ impl Native {
         let lowered;
         let bytes = match file.content() {
             Content::Nae => file.bytes(),
-            Content::Onnx(model, _) if model.graph.output(FEATURES).is_some() => {
+            Content::Onnx(model, _) if reconstructs_features(&model.graph) => {
                 return Err(fail(
                     "it is a model of features, and nae-core runs only networks that reconstruct their input".into(),
                 ));
             }
             Content::Onnx(model, _) => {
-                let network = lower(model).map_err(|e| fail(e.to_string()))?;
+                let network = lower_for_file(model).map_err(|e| fail(e.to_string()))?;
                 lowered = emit(&network).map_err(|e| fail(e.to_string()))?;
                 &lowered
             }

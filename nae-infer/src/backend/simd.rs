@@ -2,7 +2,7 @@
 
 use nae_onnx::autoencoder::{FEATURES, RECONSTRUCTION};
 use nae_onnx::check::graph::CheckedModel;
-use nae_onnx::lower::{lower, lower_features};
+use nae_onnx::lower::{lower, lower_features, reconstructs_features};
 use nae_simd::{Options, Planes, Program, Workspace};
 
 use super::{Backend, BackendError, BackendKind, Reconstructions, guarded};
@@ -35,7 +35,7 @@ enum Beside {
 impl Simd {
     pub(super) fn load(model: &CheckedModel) -> Result<Self, BackendError> {
         let fail = |reason: String| BackendError::Load { backend: KIND, reason };
-        let (graph, beside) = if model.graph.output(FEATURES).is_some() {
+        let (graph, beside) = if reconstructs_features(&model.graph) {
             let (mut graph, tensors) =
                 lower_features(model, &[FEATURES, RECONSTRUCTION]).map_err(|error| fail(error.to_string()))?;
             if tensors[1] != graph.nodes.len() {

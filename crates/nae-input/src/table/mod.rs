@@ -10,6 +10,8 @@
 //! much of the world. In such a table a point can separate thousands: the cells of a column that also has
 //! numbers with points are then taken as texts. [`Table::positions`] refuses such a column if the model
 //! needs its numbers, and [`Table::mixed_decimals`] reports it to training, which leaves it out.
+//!
+//! A table has at most 2²⁰ columns, and 2²⁶ cells together with its header.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,6 +29,8 @@ use records::Records;
 /// The largest size of a table, in bytes and in cells.
 const MAX_BYTES: u64 = crate::MAX_FILE;
 const MAX_CELLS: usize = 1 << 26;
+/// The largest number of columns: a name and a cell of each take some hundred bytes while the table is read.
+const MAX_COLUMNS: usize = 1 << 20;
 
 /// A table in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,12 +137,21 @@ pub fn read(path: &Path) -> Result<Table, TableError> {
 /// # Errors
 /// [`TableError::Format`].
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
+    parse_within(path, bytes, MAX_COLUMNS, MAX_CELLS)
+}
+
+/// The same with at most `most_columns`, and at most `most_cells` together with the header.
+fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usize) -> Result<Table, TableError> {
     let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
     let mut records = Records::new(path, bytes);
     let separator = records.separator();
     let mut decimals = Decimals::new(separator);
     let (mut names, mut has_header, mut rows, mut cells) = (Vec::new(), false, Vec::new(), 0);
-    while let Some((line, record)) = records.next().map_err(&wrong)? {
+    while let Some((line, record)) = records.next(most_columns).map_err(&wrong)? {
+        cells += record.len();
+        if cells > most_cells {
+            return Err(wrong(format!("more than {most_cells} cells; divide it into several files")));
+        }
         let row: Vec<Cell> = record.iter().map(|text| decimals.cell(text)).collect();
         if names.is_empty() {
             if row.iter().any(|cell| matches!(cell, Cell::Text(_))) {
@@ -155,10 +168,6 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
                  {separator} into quotes"
             )));
         }
-        cells += row.len();
-        if cells > MAX_CELLS {
-            return Err(wrong(format!("more than {MAX_CELLS} cells")));
-        }
         decimals.note(line, &record, &row);
         rows.push(Row { line, cells: row });
     }
@@ -166,10 +175,10 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
     if !mixed.is_empty() {
         let mut records = Records::new(path, bytes);
         if has_header {
-            records.next().map_err(&wrong)?;
+            records.next(most_columns).map_err(&wrong)?;
         }
         for row in &mut rows {
-            let Some((_, record)) = records.next().map_err(&wrong)? else { break };
+            let Some((_, record)) = records.next(most_columns).map_err(&wrong)? else { break };
             for &column in mixed.keys() {
                 if let (Some(cell @ Cell::Number(_)), Some(&text)) = (row.cells.get_mut(column), record.get(column)) {
                     *cell = Cell::Text(text.into());

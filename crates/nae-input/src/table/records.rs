@@ -102,12 +102,18 @@ impl<'a> Records<'a> {
 
     fn consume(&mut self, count: usize) {
         let (read, rest) = self.input.split_at(count.min(self.input.len()));
-        self.line += read.iter().filter(|&&b| b == b'\n').count() as u64;
+        let following = |at: usize| self.input.get(at + 1);
+        // A line ends with a line feed, a carriage return, or both.
+        let ends = |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && following(at) != Some(&b'\n'));
+        self.line += read.iter().enumerate().filter(ends).count() as u64;
         self.input = rest;
     }
 
     /// Returns the next record that is not empty and its line number. Blanks around cells are removed.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Vec<&str>)>, String> {
+    ///
+    /// # Errors
+    /// What is wrong, if the record has more than `most` cells or is not text.
+    pub(super) fn next(&mut self, most: usize) -> Result<Option<(u64, Vec<&str>)>, String> {
         let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
         self.consume(blank);
         let line = self.line;
@@ -117,6 +123,10 @@ impl<'a> Records<'a> {
                 self.reader.read_record(self.input, &mut self.text[written..], &mut self.ends[ended..]);
             self.consume(read);
             (written, ended) = (written + wrote, ended + ends);
+            // Before there is more memory for them.
+            if ended > most {
+                return Err(format!("line {line} has more than {most} cells"));
+            }
             match result {
                 csv_core::ReadRecordResult::InputEmpty => {}
                 csv_core::ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len(), 0),

@@ -126,6 +126,34 @@ fn tabs_separate_the_cells_of_a_tsv_file() {
 }
 
 #[test]
+fn lines_end_as_every_system_ends_them() {
+    let lines = |text: &str| table(text).unwrap().rows().iter().map(|row| row.line).collect::<Vec<_>>();
+    for text in ["a,b\r1,2\r3,4\r", "a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\r1,2\n3,4"] {
+        assert_eq!(lines(text), [2, 3], "{text:?}");
+    }
+    assert_eq!(lines("a,b\r\r1,2\r\n\r\n3,4"), [3, 5], "empty lines count");
+}
+
+/// The header counts: one line of commas asked for seven gigabytes.
+#[test]
+fn cells_are_bounded() {
+    let read = |text: &str| parse_within(Path::new("t.csv"), text.as_bytes(), 300, 1000).map_err(|e| e.to_string());
+    let line = |cell: &str, count: usize| [cell].repeat(count).join(",");
+    let names = |count: usize| (0..count).map(|n| format!("n{n}")).collect::<Vec<_>>().join(",");
+    assert!(read(&format!("{}\n{}", names(300), line("1", 300))).is_ok());
+    let e = read(&names(301)).unwrap_err();
+    assert!(e.contains("t.csv") && e.ends_with("line 1 has more than 300 cells"), "{e}");
+    let e = read(&format!("{}\n{}", names(300), line("1", 301))).unwrap_err();
+    assert!(e.ends_with("line 2 has more than 300 cells"), "{e}");
+    assert!(read(&format!("{}\n{}", names(250), [line("1", 250).as_str()].repeat(3).join("\n"))).is_ok());
+    let e = read(&format!("{}\n{}", names(250), [line("1", 250).as_str()].repeat(4).join("\n"))).unwrap_err();
+    assert!(e.ends_with("more than 1000 cells; divide it into several files"), "{e}");
+    // The limits themselves, of a file with a column too many.
+    let e = table(&"a,".repeat(MAX_COLUMNS + 1)).unwrap_err();
+    assert!(e.ends_with("line 1 has more than 1048576 cells"), "{e}");
+}
+
+#[test]
 fn what_is_no_table_is_named() {
     for (text, named) in [
         ("", "no row"),

@@ -79,6 +79,16 @@ pub enum Stored {
     },
 }
 
+impl Stored {
+    /// The number of scales in memory.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Activation(_) => 1,
+            Self::Weights { scales, .. } => scales.len(),
+        }
+    }
+}
+
 /// The elements of a constant, row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Constant {
@@ -93,6 +103,17 @@ pub enum Constant {
         /// The minimum and the maximum of the type.
         range: (i32, i32),
     },
+}
+
+impl Constant {
+    /// The number of elements.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Integers(values) => values.len(),
+            Self::Quantized { values, .. } => values.len(),
+        }
+    }
 }
 
 /// A node.

@@ -42,7 +42,7 @@ use std::collections::{HashMap, HashSet};
 use prost::Message;
 
 pub use error::CheckError;
-use graph::{CheckedModel, Dim, OnnxGraph, OnnxNode, ValueId, ValueInfo};
+use graph::{CheckedModel, Dim, OnnxGraph, OnnxNode, Stored, ValueId, ValueInfo};
 use operator::{Meaning, Scale};
 
 use crate::excerpt::excerpt;
@@ -62,15 +62,28 @@ pub struct Limits {
     pub elements: u64,
     /// The maximum number of elements of all values that are in memory at the same time, for one image.
     pub live_elements: u64,
+    /// The maximum number of elements of all constants: those of the file, and those computed from them.
+    pub constants: u64,
+    /// The maximum number of nodes that compute something at run time. Runtimes need a time for them that grows faster
+    /// than their square.
+    pub nodes: u64,
     /// The maximum number of multiply-accumulate operations for one image.
     pub operations: u64,
 }
 
 impl Default for Limits {
-    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2²⁸ at the same time, 2³⁶ operations: far more than any autoencoder for
-    /// edge devices needs, and acceptable on a small machine.
+    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2²⁸ at the same time and of constants, 2,048 nodes, 2³⁶ operations: far more
+    /// than any autoencoder for edge devices needs, and acceptable on a small machine.
     fn default() -> Self {
-        Self { bytes: 256 << 20, messages: 1 << 18, elements: 1 << 26, live_elements: 1 << 28, operations: 1 << 36 }
+        Self {
+            bytes: 256 << 20,
+            messages: 1 << 18,
+            elements: 1 << 26,
+            live_elements: 1 << 28,
+            constants: 1 << 28,
+            nodes: 2048,
+            operations: 1 << 36,
+        }
     }
 }
 
@@ -148,6 +161,8 @@ struct Checker<'a> {
     input: Option<ValueId>,
     fixed_batch: Option<usize>,
     operations: u64,
+    /// The number of elements of all constants so far, with the scales that are stored of them.
+    constant_elements: u64,
 }
 
 impl<'a> Checker<'a> {
@@ -163,7 +178,18 @@ impl<'a> Checker<'a> {
             input: None,
             fixed_batch: None,
             operations: 0,
+            constant_elements: 0,
         }
+    }
+
+    /// Checks that there may be `more` elements of constants than there are.
+    fn room_for_constants(&self, place: impl FnOnce() -> String, more: usize) -> Result<u64, CheckError> {
+        let found = self.constant_elements.saturating_add(more as u64);
+        let limit = self.limits.constants;
+        if found <= limit {
+            return Ok(found);
+        }
+        Err(CheckError::Limit { place: place(), what: "elements of constants", limit, found })
     }
 
     fn define(&mut self, name: &str, info: ValueInfo) -> Result<ValueId, CheckError> {
@@ -184,6 +210,8 @@ impl<'a> Checker<'a> {
         for initializer in &graph.initializer {
             let name = initializer.name();
             let (dims, constant) = tensor::decode(name, initializer, self.limits)?;
+            let place = || format!("constant `{}`", excerpt(name));
+            self.constant_elements = self.room_for_constants(place, constant.len())?;
             let shape = dims.into_iter().map(Dim::Fixed).collect();
             self.define(name, ValueInfo { name: name.to_owned(), shape, constant: Some(constant), stored: None })?;
         }
@@ -296,6 +324,9 @@ impl<'a> Checker<'a> {
         let value = match interpreted {
             Meaning::Same(value) => self.alias(output, value).map(|()| value)?,
             Meaning::Constant(dims, constant) => {
+                let scales = stored.as_ref().map_or(0, Stored::len);
+                let place = || format!("node `{}`", excerpt(&name));
+                self.constant_elements = self.room_for_constants(place, constant.len().saturating_add(scales))?;
                 let shape = dims.into_iter().map(Dim::Fixed).collect();
                 let name = output.to_owned();
                 self.define(output, ValueInfo { name, shape, constant: Some(constant), stored: None })?
@@ -308,6 +339,7 @@ impl<'a> Checker<'a> {
                     let limit = self.limits.operations;
                     return Err(CheckError::Limit { place, what: "operations", limit, found: self.operations });
                 }
+                within("nodes", self.limits.nodes, self.nodes.len() as u64 + 1)?;
                 let value = ValueInfo { name: output.to_owned(), shape, constant: None, stored: None };
                 let output = self.define(output, value)?;
                 self.nodes.push(OnnxNode { name, op_type: node.op_type().to_owned(), operator, inputs, output });

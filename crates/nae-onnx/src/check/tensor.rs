@@ -33,6 +33,7 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
         });
     }
     let elements = elements as usize;
+    one_field(name, tensor)?;
     let raw = tensor.raw_data.as_deref();
     let stored = |typed: usize, width: usize| match raw {
         Some(bytes) if typed == 0 => (bytes.len(), elements * width, "bytes"),
@@ -94,6 +95,32 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
         Err(_) => return Err(wrong(TYPES.to_owned(), format!("type {}", tensor.data_type()))),
     };
     Ok((dims, constant))
+}
+
+/// Checks that the data are in one field, that of the type or `raw_data`: of several, runtimes do not read the same one.
+fn one_field(name: &str, tensor: &TensorProto) -> Result<(), CheckError> {
+    let fields = [
+        ("raw_data", tensor.raw_data.as_ref().map_or(0, Vec::len)),
+        ("float_data", tensor.float_data.len()),
+        ("int32_data", tensor.int32_data.len()),
+        ("int64_data", tensor.int64_data.len()),
+    ];
+    let present: Vec<&str> = fields.iter().filter(|(_, length)| *length > 0).map(|(field, _)| *field).collect();
+    // Other types are refused by name.
+    let Ok(kind) = DataType::try_from(tensor.data_type()) else { return Ok(()) };
+    let own = match kind {
+        DataType::Float => "float_data",
+        DataType::Int64 => "int64_data",
+        DataType::Int8 | DataType::Uint8 | DataType::Int32 => "int32_data",
+        _ => return Ok(()),
+    };
+    let expected = match present.as_slice() {
+        [] => return Ok(()),
+        [field] if *field == own || *field == "raw_data" => return Ok(()),
+        [_] => format!("data of type {kind:?} in {own} or raw_data"),
+        _ => "one field of data".to_owned(),
+    };
+    Err(CheckError::Constant { name: excerpt(name), expected, found: present.join(" and ") })
 }
 
 /// Checks that integers from a file do not contain the mark for the batch size.

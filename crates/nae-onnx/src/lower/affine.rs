@@ -1,18 +1,26 @@
 //! Scaling and shifting by constants: folded into the previous layer, or converted to a separate layer.
 
-use nae_graph::{Conv2d, Dense, Op};
+use nae_graph::{Conv2d, Dense, DepthwiseConv2d, Op};
 
-use super::{LowerError, Lowering, Place};
+use super::{LowerError, Lowering, Place, Target};
 use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
-/// The maximum number of channels with individual factors in a separate layer: that is a full 1×1 convolution,
-/// whose number of weights is the square of the number of channels.
+/// The maximum number of channels with individual factors in a separate layer of a `.nae` file: that is a full 1×1
+/// convolution, whose number of weights is the square of the number of channels.
 const MOST_CHANNELS: usize = 4096;
 
 /// y = scale·x + shift, for each channel.
 struct Affine {
     scale: Vec<f32>,
     shift: Vec<f32>,
+}
+
+impl Affine {
+    /// Factors and shifts of `channels`, which are equal if the node has another number of them.
+    fn spread(&self, channels: usize) -> [Vec<f32>; 2] {
+        [&self.scale, &self.shift]
+            .map(|values| if values.len() == channels { values.clone() } else { vec![values[0]; channels] })
+    }
 }
 
 impl Lowering<'_> {
@@ -77,18 +85,34 @@ impl Lowering<'_> {
             return Ok(from);
         }
         let channels = self.tensor_shape(node, from.tensor)?.channels;
+        let layer = match self.target {
+            Target::Host => self.scaled_by_channel(node, channels, &affine)?,
+            Target::File => self.scaled_in_full(node, channels, &affine)?,
+        };
+        let place = self.push(node, from, layer);
+        Ok(Place { flattened: from.flattened, ..place })
+    }
+
+    /// A layer that scales and shifts, with a weight for each channel.
+    fn scaled_by_channel(&mut self, node: &OnnxNode, channels: usize, affine: &Affine) -> Result<Op, LowerError> {
+        self.charge(node, channels.saturating_mul(2))?;
+        let [scale, shift] = affine.spread(channels);
+        let layer = DepthwiseConv2d::from_oihw(&scale, [channels, 1, 1, 1], Some(&shift));
+        layer.map(Op::from).map_err(|e| Self::refused(node, e))
+    }
+
+    /// The same for a `.nae` file, which has no layer with a weight for each channel: a full convolution.
+    fn scaled_in_full(&mut self, node: &OnnxNode, channels: usize, affine: &Affine) -> Result<Op, LowerError> {
         if channels > MOST_CHANNELS {
             let reason = format!("it has {channels} channels; with a factor each there may be up to {MOST_CHANNELS}");
             return Err(self.unsupported(node, reason));
         }
-        let at = |v: &[f32], c: usize| v[if v.len() == channels { c } else { 0 }];
+        self.charge(node, channels * channels)?;
+        let [scale, shift] = affine.spread(channels);
         let mut weights = vec![0.0; channels * channels];
-        (0..channels).for_each(|c| weights[c * channels + c] = at(&affine.scale, c));
-        let bias: Vec<f32> = (0..channels).map(|c| at(&affine.shift, c)).collect();
-        let layer =
-            Conv2d::from_oihw(&weights, [channels, channels, 1, 1], Some(&bias)).map_err(|e| Self::refused(node, e))?;
-        let place = self.push(node, from, layer);
-        Ok(Place { flattened: from.flattened, ..place })
+        scale.iter().enumerate().for_each(|(c, &factor)| weights[c * channels + c] = factor);
+        let layer = Conv2d::from_oihw(&weights, [channels, channels, 1, 1], Some(&shift));
+        layer.map(Op::from).map_err(|e| Self::refused(node, e))
     }
 
     /// Whether changing the layer that made a value changes only that value.

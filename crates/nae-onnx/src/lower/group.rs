@@ -96,8 +96,9 @@ impl Lowering<'_> {
         groups: Option<usize>,
         epsilon: f32,
     ) -> Result<Place, LowerError> {
-        let from = self.operand(node, 0)?;
+        let from = self.plain_operand(node)?;
         let channels = self.output_shape(node)?.channels;
+        self.charge(node, channels.saturating_mul(2))?;
         let spread = |index: usize| -> Vec<f32> {
             let values = node.inputs.get(index).and_then(|&value| self.graph.floats(value)).unwrap_or_default();
             (0..channels).map(|channel| values[channel * values.len() / channels]).collect()
@@ -123,6 +124,7 @@ impl Lowering<'_> {
 
     fn push_group_normalization(&mut self, node: &OnnxNode, of: Grouped, epsilon: f32) -> Result<Place, LowerError> {
         let channels = self.output_shape(node)?.channels;
+        self.charge(node, channels.saturating_mul(2))?;
         let (scale, shift) = (vec![1.0; channels], vec![0.0; channels]);
         let from = self.done.get(&of.maps).copied().ok_or_else(|| self.no_group_step(node))?;
         Ok(self.push(node, from, GroupNormalize { groups: of.groups, scale, shift, epsilon }))

@@ -47,7 +47,7 @@ impl Lowering<'_> {
                 self.windowed(node, AveragePool2d { kernel, stride, padding, count_include_padding }.into())?
             }
             Operator::GlobalAveragePool => {
-                let from = self.operand(node, 0)?;
+                let from = self.plain_operand(node)?;
                 let shape = self.tensor_shape(node, from.tensor)?;
                 let kernel = [shape.height, shape.width];
                 let padding = Padding::NONE;
@@ -148,6 +148,7 @@ impl Lowering<'_> {
 
     fn conv(&mut self, node: &OnnxNode, window: &WindowAttributes, groups: usize) -> Result<Place, LowerError> {
         let dims @ [outputs, inputs, _, _] = self.dims(node, 1);
+        self.charge_weights(node)?;
         if groups > 1 && groups == outputs && inputs == 1 {
             self.plain(node, window, 1)?;
             let weights = self.weights(node, 1).unwrap_or_default();
@@ -176,6 +177,7 @@ impl Lowering<'_> {
         groups: usize,
     ) -> Result<Place, LowerError> {
         self.plain(node, window, groups)?;
+        self.charge_weights(node)?;
         let weights = self.weights(node, 1).unwrap_or_default();
         let layer = ConvTranspose2d::from_iohw(weights, self.dims(node, 1), self.weights(node, 2))
             .map_err(|e| Self::refused(node, e))?
@@ -196,14 +198,22 @@ impl Lowering<'_> {
         Ok((window.kernel, window.stride, Padding::from_onnx(window.padding)))
     }
 
+    /// Charges the weights and biases of a layer, before they are copied.
+    fn charge_weights(&mut self, node: &OnnxNode) -> Result<(), LowerError> {
+        let length = |index: usize| self.weights(node, index).map_or(0, <[f32]>::len);
+        let (weights, bias) = (length(1), length(2));
+        self.charge(node, weights.saturating_add(bias))
+    }
+
     /// Adds a layer that reads one batch of maps.
     fn windowed(&mut self, node: &OnnxNode, layer: Op) -> Result<Place, LowerError> {
-        let from = self.operand(node, 0)?;
+        let from = self.plain_operand(node)?;
         Ok(self.push(node, from, layer))
     }
 
     fn dense(&mut self, node: &OnnxNode, alpha: f32, beta: f32, transposed: bool) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
+        self.charge_weights(node)?;
         let weights: Vec<f32> = self.weights(node, 1).unwrap_or_default().iter().map(|w| w * alpha).collect();
         let bias: Option<Vec<f32>> = self.weights(node, 2).map(|b| b.iter().map(|v| v * beta).collect());
         let make = if transposed { Dense::from_out_in } else { Dense::from_in_out };

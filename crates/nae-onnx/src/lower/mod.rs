@@ -9,7 +9,8 @@
 //! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first to channels last, so
 //!   that the weights of the dense layer before or after are reordered;
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for each channel: folded
-//!   into the previous layer, or converted to a 1×1 convolution;
+//!   into the previous layer, or converted to a 1×1 convolution, with one weight for each channel except in a `.nae`
+//!   file;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples, or over
 //!   the channels at each position;
 //! - group normalization: `GroupNormalization`, `InstanceNormalization`, or explicit mean, variance and division by its
@@ -19,6 +20,9 @@
 //! - operators that exporters use to compute shapes (`Shape`, `Gather`, `Slice` …), which [`crate::check`] has removed.
 //!
 //! If a sample of zeros is divided by its norm, ONNX gives NaN, and the engine gives zeros.
+//!
+//! The weights of all layers are at most four times as many as the file's floats, and 2²⁴ more, since layers that share
+//! weights in a file have a copy each.
 //!
 //! Without metadata under `nae.`, the energy is squared L2, the temperature is 1, the values are in `[0, 1]`, and there
 //! is no calibration.
@@ -46,35 +50,60 @@ use crate::check::{Limits, check};
 use crate::excerpt::excerpt;
 use crate::metadata::ModelMetadata;
 
+/// How many weights there may be beside four times as many as the file has.
+const MORE_WEIGHTS: usize = 1 << 24;
+
 /// Converts the bytes of an `.onnx` file to those of a `.nae` file, checked within the default [`Limits`].
 ///
 /// # Errors
 /// [`LowerError`], with the node and operator, or the metadata key, that prevents the conversion.
 pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
     let model = check(onnx, &Limits::default())?;
-    emit(&lower(&model)?).map_err(|error| LowerError::Write { node: None, error })
+    emit(&lower_for_file(&model)?).map_err(|error| LowerError::Write { node: None, error })
 }
 
-/// Converts a checked model to a layer list.
+/// What runs the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// A program on a host, which has all layers of `nae-graph`.
+    Host,
+    /// A `.nae` file: where there is a choice, only layers that it has a form for.
+    File,
+}
+
+/// Converts a checked model to a layer list that a program on a host runs. A `.nae` file may have no form for some
+/// of the layers; see [`lower_for_file`].
 ///
 /// # Errors
 /// As for [`to_nae`].
 pub fn lower(model: &CheckedModel) -> Result<Graph, LowerError> {
+    lower_to(Target::Host, model).map(|(lowered, _)| lowered)
+}
+
+/// The same for a `.nae` file: scaling by channel that cannot be part of another layer is a full 1×1 convolution.
+///
+/// # Errors
+/// As for [`to_nae`].
+pub fn lower_for_file(model: &CheckedModel) -> Result<Graph, LowerError> {
     lower_with_scales(model).map(|(lowered, _)| lowered)
 }
 
-/// Converts a checked model to a layer list, with the scales of its tensors and weights if it is QDQ-quantized.
+/// As [`lower_for_file`], with the scales of the model's tensors and weights if it is QDQ-quantized.
 ///
 /// # Errors
 /// As for [`to_nae`].
 pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerError> {
+    lower_to(Target::File, model)
+}
+
+fn lower_to(target: Target, model: &CheckedModel) -> Result<(Graph, Scales), LowerError> {
     let metadata = model.metadata()?;
     let graph = &model.graph;
     let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
     let reconstruction = find_reconstruction(graph)?;
     let latent = graph.output(autoencoder::LATENT);
 
-    let mut lowering = Lowering::new(graph, input);
+    let mut lowering = Lowering::new(target, graph, input);
     // The last layer must be the reconstruction, so that layers only for the latent come first.
     for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
         let needed = ancestors(graph, outputs);
@@ -107,7 +136,7 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerE
 pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Vec<TensorId>), LowerError> {
     let graph = &model.graph;
     let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
-    let mut lowering = Lowering::new(graph, input);
+    let mut lowering = Lowering::new(Target::Host, graph, input);
     let mut tensors = Vec::with_capacity(names.len());
     for name in names {
         let value = graph.output(name).filter(|value| graph.sample_shape(*value).is_some());
@@ -153,13 +182,22 @@ pub fn reconstruction(graph: &OnnxGraph) -> Result<&str, LowerError> {
     Ok(graph.outputs.iter().find(|(name, _)| named(name)).map_or(autoencoder::RECONSTRUCTION, |(name, _)| name))
 }
 
+/// Whether the outputs `features` and `reconstruction` have the same shape: then the network reconstructs features of its
+/// image. An output `features` of another shape is any other value.
+pub fn reconstructs_features(graph: &OnnxGraph) -> bool {
+    reconstructed_features(graph).is_some()
+}
+
+fn reconstructed_features(graph: &OnnxGraph) -> Option<ValueId> {
+    let features = graph.output(autoencoder::FEATURES)?;
+    let same = |value: &ValueId| graph.values[*value].shape == graph.values[features].shape;
+    graph.output(autoencoder::RECONSTRUCTION).filter(same)
+}
+
 fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
     let shape = |value: ValueId| graph.values[value].shape.as_slice();
     let image = shape(graph.input);
-    if let (Some(features), Some(reconstruction)) =
-        (graph.output(autoencoder::FEATURES), graph.output(autoencoder::RECONSTRUCTION))
-        && shape(features) == shape(reconstruction)
-    {
+    if let Some(reconstruction) = reconstructed_features(graph) {
         return Ok(reconstruction);
     }
     let named = graph.output(autoencoder::RECONSTRUCTION).filter(|&v| shape(v) == image);
@@ -244,10 +282,13 @@ struct Lowering<'g> {
     uses: Vec<usize>,
     /// The scales of the weights of the layers that compute these tensors; see [`Scales::weights`].
     weight_scales: BTreeMap<TensorId, Vec<f32>>,
+    target: Target,
+    /// How many more weights there may be.
+    weights_left: usize,
 }
 
 impl<'g> Lowering<'g> {
-    fn new(graph: &'g OnnxGraph, input: Shape) -> Self {
+    fn new(target: Target, graph: &'g OnnxGraph, input: Shape) -> Self {
         let mut uses = vec![0; graph.values.len()];
         graph.nodes.iter().flat_map(|n| &n.inputs).for_each(|&i| uses[i] += 1);
         graph.outputs.iter().for_each(|&(_, v)| uses[v] += 1);
@@ -261,7 +302,17 @@ impl<'g> Lowering<'g> {
             grouped: HashMap::new(),
             uses,
             weight_scales: BTreeMap::new(),
+            target,
+            weights_left: graph.parameters().saturating_mul(4).saturating_add(MORE_WEIGHTS),
         }
+    }
+
+    /// Counts `weights` that a node's layer is about to copy: layers may share them in the file.
+    fn charge(&mut self, node: &OnnxNode, weights: usize) -> Result<(), LowerError> {
+        self.weights_left = self.weights_left.checked_sub(weights).ok_or_else(|| {
+            self.unsupported(node, "its weights, with those of the layers before, are more than four times the file's")
+        })?;
+        Ok(())
     }
 
     /// Whether the node that computes a value has been lowered.
@@ -286,6 +337,14 @@ impl<'g> Lowering<'g> {
                 Err(self.unsupported(node, "it uses a norm for something else than dividing by it"))
             }
             None => Err(self.unsupported(node, "it works on a constant")),
+        }
+    }
+
+    /// The place of the first operand of a node that reads maps, whose elements must be in the order of maps.
+    fn plain_operand(&self, node: &OnnxNode) -> Result<Place, LowerError> {
+        match self.operand(node, 0)? {
+            Place { flattened: Some(_), .. } => Err(self.unsupported(node, "it reads a flattened map")),
+            place => Ok(place),
         }
     }
 

@@ -4,6 +4,7 @@
 use super::super::graph::{Constant, Dim, Operator, ValueId};
 use super::super::{CheckError, shape};
 use super::{Interpreter, Meaning};
+use crate::excerpt::excerpt;
 
 /// Represents a free batch size; no file can contain it.
 pub(in crate::check) const BATCH: i64 = i64::MIN + 1;
@@ -164,12 +165,17 @@ impl<'c> Interpreter<'c, '_> {
     pub(super) fn reshape_integers(&self) -> Option<Result<Meaning, CheckError>> {
         let (value, data) = self.known(0)?;
         let wrong = || self.wrong("integers", "a list or one number", self.show(value));
-        let kept = Constant::Integers(data.to_vec());
+        if data.len() > MOST {
+            let place = format!("node `{}`", excerpt(self.name));
+            let (what, limit, found) = ("elements of a list of integers", MOST as u64, data.len() as u64);
+            return Some(Err(CheckError::Limit { place, what, limit, found }));
+        }
+        let kept = |dims| Ok(Meaning::Constant(dims, Constant::Integers(data.to_vec())));
         Some(match (self.node.op_type(), data.len()) {
-            ("Squeeze", 1) => Ok(Meaning::Constant(vec![], kept)),
-            ("Unsqueeze", 1) if self.shape(value).is_empty() => Ok(Meaning::Constant(vec![1], kept)),
+            ("Squeeze", 1) => kept(vec![]),
+            ("Unsqueeze", 1) if self.shape(value).is_empty() => kept(vec![1]),
             ("Reshape", len) => match self.known(1) {
-                Some((_, &[to])) if to == -1 || to == len as i64 => Ok(Meaning::Constant(vec![len], kept)),
+                Some((_, &[to])) if to == -1 || to == len as i64 => kept(vec![len]),
                 _ => Err(wrong()),
             },
             _ => Err(wrong()),

@@ -200,6 +200,9 @@ impl Interpreter<'_, '_> {
         if zero_points.len() != 1 && zero_points.len() != scales.len() {
             return Err(self.wrong("zero point", scales.len().to_string(), zero_points.len().to_string()));
         }
+        // Checked before there is a copy: every node can make one of the same constant.
+        let place = || format!("node `{}`", excerpt(self.name));
+        self.checker.room_for_constants(place, values.len().saturating_add(scales.len()))?;
         let real = |(index, value): (usize, &i32)| {
             let channel = index / inner % scales.len().max(1);
             let zero_point = zero_points[if zero_points.len() == 1 { 0 } else { channel }];

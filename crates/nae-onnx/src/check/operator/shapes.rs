@@ -52,7 +52,11 @@ impl<'c> Interpreter<'c, '_> {
             ("nearest", "half_pixel" | "pytorch_half_pixel")
                 if multiple && a.string("nearest_mode", "round_prefer_floor")?.starts_with("round_prefer") =>
             {
-                ResizeKind::Nearest
+                if is_ratio {
+                    ResizeKind::Nearest
+                } else {
+                    ResizeKind::Fractional
+                }
             }
             (mode, _) => {
                 let found =
