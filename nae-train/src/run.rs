@@ -180,7 +180,8 @@ impl Prepared {
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
         let images = self.samples(read.train);
-        self.outliers.push(OutlierSet { name, images, kind: OutlierKind::Given, selection: false });
+        let (kind, sha256) = (OutlierKind::Given, Some(read.sha256));
+        self.outliers.push(OutlierSet { name, images, kind, selection: false, sha256 });
         Ok(())
     }
 

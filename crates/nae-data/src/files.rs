@@ -19,6 +19,7 @@ use zip::ZipArchive;
 
 use crate::error::DataError;
 use crate::reading::Reading;
+use crate::tables::is_packed_table;
 
 /// An archive may unpack to this many bytes, or to [`MAX_RATIO`] times its size if that is more.
 const MIN_UNPACKED: u64 = 1 << 30;
@@ -74,6 +75,7 @@ impl Files {
             Ok(data) if data.is_file() && is_foreign(path) => {
                 return Err(wrong("an archive of another kind; unpack it"));
             }
+            Ok(data) if data.is_file() && is_packed_table(path) => return Err(wrong("a packed table; unpack it")),
             Ok(data) if data.is_file() => kind(path),
             Ok(_) => return Err(wrong("a device or a pipe")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

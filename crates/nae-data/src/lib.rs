@@ -2,7 +2,8 @@
 //!
 //! [`ImageSet`] contains images. [`Source`] lists the data sets and finds their files: `digits` is the embedded set,
 //! [`idx`] reads MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an
-//! archive (`files`, `collect`), [`own_table`] a table or a folder of `tables`. [`Form`] defines how files are
+//! archive (`files`, `collect`), [`own_table`] a table or a folder of `tables`, where `time_columns` finds those that say
+//! when a row was recorded. [`Form`] defines how files are
 //! converted to a model's samples, [`Augmentation`] how samples are changed each time they are trained on, `parts`
 //! which samples are tiles of one image or windows of one stretch. [`reading`] reports the progress of reading files.
 //! [`originals()`] reads some images in their original sizes, [`Defect`] makes defects in those. [`outliers`] makes the
@@ -33,6 +34,7 @@ mod split;
 mod squares;
 mod table_columns;
 mod tables;
+mod time_columns;
 mod windows;
 
 pub use augmentation::Augmentation;
@@ -44,6 +46,6 @@ pub use loaded::Loaded;
 pub use originals::{Originals, detail_lost, originals};
 pub use parts::{Part, Parts};
 pub use source::{DATA_FOLDER, Source};
-pub use split::{Split, SplitShares};
+pub use split::{Repeated, Split, SplitShares};
 pub use squares::{Fill, squares};
 pub use tables::is_tables;

@@ -38,11 +38,10 @@ pub fn halves(images: &ImageSet) -> ImageSet {
 ///
 /// Empty if all images are of one class.
 pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
-    let (shape, count) = (images.shape(), images.len());
+    let shape = images.shape();
     let mut values = Vec::new();
-    for index in 0..count {
-        let another = |&other: &usize| images.labels()[other] != images.labels()[index];
-        let Some(donor) = (1..count).map(|step| (index + step) % count).find(another) else { continue };
+    for (index, donor) in donors(images.labels()).into_iter().enumerate() {
+        let Some(donor) = donor else { continue };
         let planes = shape.height * shape.width;
         for (plane, upper) in images.image(index).chunks_exact(planes).zip(images.image(donor).chunks_exact(planes)) {
             let middle = shape.height / 2;
@@ -55,6 +54,20 @@ pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     }
     let made = values.len() / shape.len();
     of_class(shape, values, made)
+}
+
+/// The position of the next image of another class after each image, where the first image follows the last; `None` if
+/// all are of one class.
+fn donors(labels: &[u8]) -> Vec<Option<usize>> {
+    let count = labels.len();
+    let mut donors = vec![None; count];
+    // One pass over the positions takes the donor of the following image if that is of the same class; in a second pass,
+    // the last images have those of the first ones.
+    for index in (0..count).rev().chain((0..count).rev()) {
+        let next = (index + 1) % count;
+        donors[index] = if labels[next] == labels[index] { donors[next] } else { Some(next) };
+    }
+    donors
 }
 
 /// Returns as many images as `images`, where each pixel is a random permutation of its values over the images: each
@@ -173,5 +186,35 @@ mod tests {
         assert_eq!(gapped.values(), [0.5, 0.0, 0.0, 0.4, 0.1, 0.0, 0.0, 0.8]);
         let one_class = ImageSet::new(Shape::new(1, 2, 1), vec![0.1; 4], vec![3, 3]).expect("valid");
         assert!(chimeras(&one_class, 0).is_empty());
+    }
+
+    /// The position that was once found for each image, by a search from it to the next of another label.
+    fn searched(labels: &[u8]) -> Vec<Option<usize>> {
+        let count = labels.len();
+        let of = |index| (1..count).map(|step| (index + step) % count).find(|&other| labels[other] != labels[index]);
+        (0..count).map(of).collect()
+    }
+
+    #[test]
+    fn donors_are_the_next_of_another_class() {
+        let digits = crate::digits::load().expect("embedded");
+        for labels in [digits.labels(), &[], &[1], &[1, 1], &[1, 2], &[2, 1, 1, 1], &[1, 1, 1, 2]] {
+            assert_eq!(donors(labels), searched(labels), "{} labels", labels.len());
+        }
+    }
+
+    /// A search of all others for each image would take minutes.
+    #[test]
+    fn one_class_of_many_samples_has_no_chimeras_at_once() {
+        let shape = Shape::new(1, 1, 1);
+        let started = std::time::Instant::now();
+        let mut labels = vec![0; 300_000];
+        let of = |labels: &[u8]| {
+            chimeras(&ImageSet::new(shape, vec![0.5; labels.len()], labels.to_vec()).expect("valid"), 0)
+        };
+        assert!(of(&labels).is_empty());
+        labels[7] = 1;
+        assert_eq!(of(&labels).len(), labels.len());
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
     }
 }

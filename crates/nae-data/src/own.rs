@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::collect::{Collected, Collector, MAX_VALUES};
 use crate::error::DataError;
 use crate::files::{Files, zip_in_memory};
+use crate::tables::others_beside;
 
 pub use crate::files::title;
 use crate::image_form::ImageForm;
@@ -342,6 +343,9 @@ fn gather(
 }
 
 fn empty(path: &Path, others: usize) -> DataError {
+    if let Some(found) = others_beside(path) {
+        return DataError::at(path, format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"));
+    }
     DataError::at(
         path,
         format_args!(

@@ -5,6 +5,7 @@
 //! with `table_columns`; [`load`] reads a table with given columns. For evaluation, values beyond a column's span are
 //! clamped to its ends; scoring does not clamp them.
 
+use std::ops::Range;
 use std::path::Path;
 
 use nae_core::Shape;
@@ -12,13 +13,15 @@ use nae_input::table::{RowError, TableError};
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, RowWindow};
 use serde::{Deserialize, Serialize};
 
+use crate::collect::MAX_VALUES;
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::{Part, Parts};
 use crate::table_columns::{self, Chosen};
 use crate::tables::{MAX_COLUMNS, Read, read};
+use crate::time_columns;
 
 use crate::error::DataError;
-use crate::windows::{stretches, within};
+use crate::windows::{WINDOWS, stretches, within};
 
 /// With fewer inputs there are no dependencies between inputs to learn.
 const MIN_COLUMNS: usize = 2;
@@ -95,7 +98,8 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
         return Err(DataError::at(path, format_args!("{found}; take a shorter --window")));
     }
     let own = OwnTable { title: crate::files::title(path), missing, window, columns };
-    let mut rows = samples(path, &own, &read, true)?;
+    let mut rows = samples(path, &own, &read, true, MAX_VALUES)?;
+    rows.warnings.extend(time_columns::warnings(&read, &own.columns));
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
     }
@@ -108,7 +112,7 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
 /// # Errors
 /// [`DataError`] with the file, the line and column, what was expected, what was found, and what to do.
 pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
-    samples(path, own, &read(path)?, true)
+    samples(path, own, &read(path)?, true, MAX_VALUES)
 }
 
 /// Same as [`load`], for data that will not be divided: of a time series, it returns all windows of each file, as in
@@ -117,14 +121,18 @@ pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
 /// # Errors
 /// The same as for [`load`].
 pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
-    samples(path, own, &read(path)?, false)
+    samples(path, own, &read(path)?, false, MAX_VALUES)
 }
 
-fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Rows, DataError> {
+/// Reads the samples of `read`, with `most` values at most.
+fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize) -> Result<Rows, DataError> {
     let columns = own.checked().map_err(|cause| DataError::at(path, cause))?;
+    let stretches = own.window.map(|window| stretches_of(path, read, window, divided)).transpose()?;
+    let shape = own.shape();
+    check_size(path, own, read, stretches.as_deref(), most)?;
     let (mut values, mut places, mut whole) = (Vec::new(), Vec::new(), 0);
     let (mut filled, mut moved) = (0, 0);
-    for table in &read.tables {
+    for (index, table) in read.tables.iter().enumerate() {
         let file = table.path();
         let positions = table.positions(&columns)?;
         let mut prepared = Vec::with_capacity(table.rows().len());
@@ -142,18 +150,12 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
             moved += usize::from(values.iter().any(|value| !(0.0..=1.0).contains(value)));
             prepared.push(values.into_iter().map(|value| value.clamp(0.0, 1.0)).collect::<Vec<f32>>());
         }
-        let Some(window) = own.window else {
+        let Some((window, stretches)) = own.window.zip(stretches.as_ref()) else {
             values.extend(prepared.into_iter().flatten());
             continue;
         };
-        if prepared.len() < window.rows {
-            let (expected, found) = (window.rows, prepared.len());
-            return Err(TableError::Rows { path: file.to_owned(), expected, found }.into());
-        }
-        let all = std::iter::once(0..prepared.len()).collect();
-        let parts = if divided { stretches(prepared.len(), read.rows(), window) } else { all };
-        for stretch in parts {
-            for rows in within(stretch, window) {
+        for stretch in &stretches[index] {
+            for rows in within(stretch.clone(), window) {
                 places.push(Part { whole, top: rows.start as u32, left: 0 });
                 values.extend(prepared[rows].iter().flatten());
             }
@@ -161,14 +163,6 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
         }
     }
     let count = read.rows();
-    if let Some(window) = own.window
-        && divided
-        && (whole as usize) < MIN_STRETCHES
-    {
-        let expected = MIN_STRETCHES * 2 * window.rows;
-        let expected = format_args!("at least {expected} rows for windows of {}", window.rows);
-        return Err(DataError::at(path, format_args!("expected {expected}, found {count}; take a shorter --window")));
-    }
     let mut warnings = Vec::new();
     if filled > 0 {
         warnings.push(format!(
@@ -182,12 +176,63 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
         ));
     }
     let wrong = |cause: ImageSetError| DataError::at(path, cause);
-    let labels = vec![0; values.len() / own.shape().len()];
-    let mut samples = ImageSet::new(own.shape(), values, labels).map_err(wrong)?;
+    let labels = vec![0; values.len() / shape.len()];
+    let mut samples = ImageSet::new(shape, values, labels).map_err(wrong)?;
     if own.window.is_some() {
         samples = samples.with_parts(Parts::windows(places)).map_err(wrong)?;
     }
     Ok(Rows { samples, rows: count, sha256: read.sha256.clone(), warnings })
+}
+
+/// The stretches of each table, as ranges of its rows; if the data are not `divided`, one for each table.
+fn stretches_of(
+    path: &Path,
+    read: &Read,
+    window: RowWindow,
+    divided: bool,
+) -> Result<Vec<Vec<Range<usize>>>, DataError> {
+    let (mut found, all) = (Vec::new(), read.rows());
+    for table in &read.tables {
+        let rows = table.rows().len();
+        if rows < window.rows {
+            let (path, expected) = (table.path().to_owned(), window.rows);
+            return Err(TableError::Rows { path, expected, found: rows }.into());
+        }
+        found.push(if divided { stretches(rows, all, window) } else { std::iter::once(0..rows).collect() });
+    }
+    let count: usize = found.iter().map(Vec::len).sum();
+    if divided && count < MIN_STRETCHES {
+        let (files, rows) = (read.tables.len(), WINDOWS.saturating_mul(window.rows));
+        let expected = format_args!("at least {MIN_STRETCHES} stretches of {rows} rows or more");
+        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        let problem = format_args!("expected {expected}, found {count}, in {files} of {all} rows");
+        let todo = "give more files or rows, or a shorter --window";
+        return Err(DataError::at(path, format_args!("{problem}; {todo}")));
+    }
+    Ok(found)
+}
+
+/// Checks that the samples have at most `most` values, before memory is taken for them.
+fn check_size(
+    path: &Path,
+    own: &OwnTable,
+    read: &Read,
+    stretches: Option<&[Vec<Range<usize>>]>,
+    most: usize,
+) -> Result<(), DataError> {
+    let (count, noun, todo) = match own.window.zip(stretches) {
+        None => (read.rows(), "rows", "give a part of them, or fewer columns"),
+        Some((window, stretches)) => {
+            let all = stretches.iter().flatten().map(|stretch| within(stretch.clone(), window).count()).sum();
+            (all, "windows", "take a larger --window-stride, a shorter --window or fewer rows")
+        }
+    };
+    let values = count.saturating_mul(own.shape().len());
+    if values <= most {
+        return Ok(());
+    }
+    let found = format_args!("{count} {noun} of {}, which are {values} values", own.shape());
+    Err(DataError::at(path, format_args!("expected at most {most} values, found {found}; {todo}")))
 }
 
 #[cfg(test)]
@@ -236,7 +281,8 @@ mod tests {
     #[test]
     fn one_reading_far_out_leaves_the_others_apart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 5 })).collect();
+        let row = |n| format!("{},{}\n", n * 7 % 400, if n == 7 { -1000 } else { n % 5 });
+        let rows: String = (0..400).map(row).collect();
         let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
         // The outlier's distance of 676 scales is 19.2 with the logarithm beyond the knee, and all columns share one
         // span.
@@ -280,8 +326,8 @@ mod tests {
     #[test]
     fn what_says_nothing_new_is_left_out() {
         let folder = tempfile::tempdir().expect("a folder");
-        let rows: String =
-            (0..100).map(|n| format!("{n},{},{},id{n},,{}\n", 32.0 - 1.8 * n as f64, n * n, n % 7)).collect();
+        let row = |n| format!("{n},{},{},id{n},,{}\n", 32.0 - 1.8 * n as f64, n * n, n % 7);
+        let rows: String = (0..100).map(|n| row(n * 7 % 100)).collect();
         let path = file(folder.path(), &format!("a,negative,square,id,nothing,b\n{rows}"));
         let (own, read) = choose(&path, Missing::Fill, None).expect("valid");
         let names: Vec<&str> = own.columns.iter().map(|column| column.name.as_str()).collect();
@@ -317,6 +363,69 @@ mod tests {
         std::fs::write(parts.path().join("2.csv"), "a;b;c\n1,5;2;1.5\n2;4;5\n").expect("writes");
         let (own, _) = choose(parts.path(), Missing::Refuse, None).expect("valid");
         assert_eq!(own.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    /// The mean of equal decimals need not be the decimal, so that their standard deviation need not be 0.
+    #[test]
+    fn equal_decimals_are_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..300).map(|n| format!("0.1,23.7,{},{}\n", n % 7, n % 11)).collect();
+        let (own, read) =
+            choose(&file(folder.path(), &format!("k,k2,a,b\n{rows}")), Missing::Refuse, None).expect("valid");
+        assert_eq!(own.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(read.warnings, ["columns left out: k (always the same), k2 (always the same)"]);
+    }
+
+    #[test]
+    fn windows_that_would_fill_the_memory_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..2000).map(|n| format!("{},{}\n", n % 7, n % 11)).collect();
+        let path = file(folder.path(), &rows);
+        let window = |stride| Some(RowWindow { rows: 20, stride });
+        let (dense, all) = choose(&path, Missing::Refuse, window(1)).expect("valid");
+        // 50 stretches of 40 rows have 21 windows each, of 20 × 2 values.
+        let values = 50 * 21 * 40;
+        assert_eq!(all.samples.values().len(), values);
+        let read = read(&path).expect("reads");
+        assert!(samples(&path, &dense, &read, true, values).is_ok());
+        let message = samples(&path, &dense, &read, true, values - 1).expect_err("too many").to_string();
+        for said in ["pump.csv", "1050 windows", "42000 values", "--window-stride"] {
+            assert!(message.contains(said), "{message}");
+        }
+        let sparse = OwnTable { window: window(20), ..dense };
+        assert!(samples(&path, &sparse, &read, true, values - 1).is_ok());
+        // Without stretches there are 1,981 windows.
+        let dense = OwnTable { window: window(1), ..sparse };
+        assert!(samples(&path, &dense, &read, false, 1981 * 40 - 1).is_err());
+    }
+
+    #[test]
+    fn too_few_stretches_are_said_to_be_too_few() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in 0..9 {
+            let rows: String = (0..29).map(|n| format!("{},{}\n", n % 7, n % 11)).collect();
+            std::fs::write(folder.path().join(format!("{name}.csv")), rows).expect("writes");
+        }
+        let window = Some(RowWindow { rows: 10, stride: 1 });
+        let message = choose(folder.path(), Missing::Refuse, window).expect_err("9 stretches").to_string();
+        assert!(message.contains("expected at least 10 stretches of 20 rows or more"), "{message}");
+        assert!(message.contains("found 9, in 9 files of 261 rows"), "{message}");
+        assert!(message.contains("give more files or rows, or a shorter --window"), "{message}");
+    }
+
+    #[test]
+    fn a_column_of_times_is_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..100)
+            .map(|n| format!("{},2024-01-{:02},{},{}\n", 1_700_000_000 + 60 * n, 1 + n / 10, n % 7, n % 11))
+            .collect();
+        let (own, read) =
+            choose(&file(folder.path(), &format!("time,day,a,b\n{rows}")), Missing::Refuse, None).expect("valid");
+        assert_eq!(own.columns.len(), 13);
+        let [time, day] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+        assert!(time.contains("\"time\" rises from each row to the next"), "{time}");
+        assert!(day.contains("\"day\" contains dates"), "{day}");
+        assert!(read.warnings.iter().all(|warning| warning.contains("remove the column")), "{:?}", read.warnings);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The parts of the normal data, and the outliers, of one run; the division is drawn from the run's seed and can be
 //! repeated.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hasher as _};
+
 use rand::Rng;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
@@ -90,6 +93,36 @@ impl Split {
     }
 }
 
+/// Units that are also, value for value, in the training part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// The number in the calibration part.
+    pub calibration: usize,
+    /// The number in the test part.
+    pub test: usize,
+}
+
+impl Split {
+    /// Counts the [units](ImageSet::units) of calibration and test that repeat one of the training part.
+    pub fn repeated(&self) -> Repeated {
+        let trained: HashSet<u64> = contents(&self.train).collect();
+        let repeated = |part: &ImageSet| contents(part).filter(|content| trained.contains(content)).count();
+        Repeated { calibration: repeated(&self.calibration), test: repeated(&self.test) }
+    }
+}
+
+/// A hash of the values of each unit.
+fn contents(images: &ImageSet) -> impl Iterator<Item = u64> {
+    let length = images.shape().len();
+    images.units().into_iter().map(move |unit| {
+        let mut hash = DefaultHasher::new();
+        images.values()[unit.start * length..unit.end * length]
+            .iter()
+            .for_each(|value| hash.write_u32(value.to_bits()));
+        hash.finish()
+    })
+}
+
 /// The numbers of the [units](ImageSet::units) of class `held_out`, and of the others.
 fn divide(images: &ImageSet, held_out: Option<u8>) -> (Vec<usize>, Vec<usize>) {
     let units = images.units();
@@ -124,6 +157,30 @@ mod tests {
         assert_eq!(all, values);
         let whole = Split::new(&loaded, None, shares, &mut rng);
         assert_eq!((whole.held_out.len(), whole.test.len()), (0, 60));
+    }
+
+    #[test]
+    fn copies_in_the_training_part_are_counted() {
+        use crate::parts::{Part, Parts};
+        let set =
+            |values: &[f32]| ImageSet::new(Shape::new(1, 1, 1), values.to_vec(), vec![0; values.len()]).expect("valid");
+        let whole = |values: &[f32], wholes: &[u32]| {
+            let places = wholes.iter().map(|&whole| Part { whole, top: 0, left: 0 }).collect();
+            set(values).with_parts(Parts::windows(places)).expect("valid")
+        };
+        let split = |train, calibration, test| {
+            let (validation, held_out) = (set(&[0.1]), set(&[0.1]));
+            Split { train, validation, calibration, test, held_out, selection: None }.repeated()
+        };
+        let found = split(set(&[0.1, 0.2, 0.2]), set(&[0.2, 0.3, 0.2]), set(&[0.1, 0.4]));
+        assert_eq!(found, Repeated { calibration: 2, test: 1 });
+        // A stretch repeats another if all of it does.
+        let found = split(
+            whole(&[0.1, 0.2, 0.3, 0.4], &[0, 0, 1, 1]),
+            whole(&[0.3, 0.4, 0.1, 0.4], &[2, 2, 3, 3]),
+            whole(&[0.1, 0.2, 0.3], &[4, 4, 4]),
+        );
+        assert_eq!(found, Repeated { calibration: 1, test: 0 });
     }
 
     #[test]

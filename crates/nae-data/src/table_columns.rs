@@ -113,11 +113,16 @@ impl<'a> Content<'a> {
     /// Returns the input of a column of numbers, or the reason why there is none. Texts among the numbers cause an
     /// error later, when rows are read.
     fn scaled(&self, name: &str) -> Result<Column, String> {
+        // Rounding can make the mean of equal numbers, and with it their deviation, differ from what it should be.
+        if self.numbers.first() == self.numbers.last() {
+            return Err("always the same".to_owned());
+        }
         let range = self.quantile(0.75) - self.quantile(0.25);
         // The range is 0 if more than half of the numbers are equal.
         let scale = if range == 0.0 { self.deviation() } else { range / NORMAL_RANGE };
+        // The squares of differences below 1e-162 are 0.
         if scale == 0.0 {
-            return Err("always the same".to_owned());
+            return Err("always nearly the same".to_owned());
         }
         Ok(Column { knee: Some(KNEE), ..Column::number(name, self.quantile(0.5), scale, SPAN) })
     }

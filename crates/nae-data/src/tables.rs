@@ -66,14 +66,20 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
         tables.push(table);
     }
     if tables.is_empty() {
-        Err(folder("there is none, or something else".to_owned()))
+        Err(folder(others_beside(path).unwrap_or_else(|| "there is none".to_owned())))
     } else {
         Ok(Read { tables, sha256: hex(hash) })
     }
 }
 
-/// The tables of a folder, sorted by name; empty if the folder contains other files. Hidden files are ignored.
+/// The tables of a folder, sorted by name; empty if the folder contains other files.
 fn tables_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let files = visible(folder)?;
+    Ok(if files.iter().all(|file| is_table(file)) { files } else { Vec::new() })
+}
+
+/// The files and folders in `folder`, sorted by name, without hidden ones.
+fn visible(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -82,5 +88,69 @@ fn tables_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
     }
     files.sort();
-    Ok(if files.iter().all(|file| is_table(file)) { files } else { Vec::new() })
+    Ok(files)
+}
+
+/// If `folder` contains tables, which other files prevent from being read as such: what was found, and what to do.
+pub(super) fn others_beside(folder: &Path) -> Option<String> {
+    let (tables, others): (Vec<_>, Vec<_>) = visible(folder).ok()?.into_iter().partition(|file| is_table(file));
+    let packed = others.iter().find(|file| is_packed_table(file));
+    let named = packed.or(others.first())?.file_name()?.to_string_lossy().into_owned();
+    if tables.is_empty() && packed.is_none() {
+        return None;
+    }
+    let todo = match (packed, others.len()) {
+        (Some(_), _) => "unpack tables, and remove the rest",
+        (None, 1) => "remove it",
+        (None, _) => "remove them",
+    };
+    let others = match others.len() {
+        1 => format!("1 other file, {named:?}"),
+        count => format!("{count} other files, such as {named:?}"),
+    };
+    let tables = if tables.len() == 1 { "1 table".to_owned() } else { format!("{} tables", tables.len()) };
+    Some(format!("found {tables} and {others}: a folder of tables may hold nothing else; {todo}"))
+}
+
+/// Whether `path` is a table packed by gzip, judged by its name.
+pub(super) fn is_packed_table(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz")) && is_table(&path.with_extension(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own::{self, Corrupt};
+
+    /// Such a folder is no folder of tables, so that it is read as one of images.
+    #[test]
+    fn a_folder_of_tables_and_other_files_is_said_to_be_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str| std::fs::write(folder.path().join(name), "a,b\n1,2\n").expect("writes");
+        ["1.csv", "2.tsv"].into_iter().for_each(write);
+        assert!(is_tables(folder.path()));
+        write("readme.txt");
+        assert!(!is_tables(folder.path()));
+        let of_images = || own::choose(folder.path(), Corrupt::Skip).expect_err("no images").to_string();
+        for message in [of_images(), read(folder.path()).err().expect("not only tables").to_string()] {
+            let said =
+                "found 2 tables and 1 other file, \"readme.txt\": a folder of tables may hold nothing else; remove it";
+            assert!(message.contains(said), "{message}");
+        }
+        write("3.csv.gz");
+        let message = of_images();
+        assert!(message.contains("2 other files, such as \"3.csv.gz\"") && message.contains("unpack"), "{message}");
+        // Images make it a folder of images.
+        std::fs::write(folder.path().join("a.pgm"), "P2 1 1 1 1").expect("writes");
+        assert!(own::choose(folder.path(), Corrupt::Skip).is_ok());
+    }
+
+    #[test]
+    fn a_packed_table_is_to_be_unpacked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pump.CSV.gz");
+        std::fs::write(&path, [31, 139, 8]).expect("writes");
+        let message = own::choose(&path, Corrupt::Skip).expect_err("packed").to_string();
+        assert!(message.contains("pump.CSV.gz") && message.contains("found a packed table; unpack it"), "{message}");
+    }
 }

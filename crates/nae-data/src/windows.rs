@@ -11,7 +11,7 @@ use nae_onnx::metadata::RowWindow;
 /// The number of stretches that a long series is cut into; shares of a division are counted in stretches.
 const STRETCHES: usize = 50;
 /// The least length of a stretch, in windows end to end, since cutting loses the windows across the ends.
-const WINDOWS: usize = 2;
+pub(super) const WINDOWS: usize = 2;
 
 /// Cuts `rows` rows into stretches of equal length, where `total` is the number of rows of all files; the last stretch
 /// takes the remainder. Returns one stretch if there are too few rows for two.

@@ -50,9 +50,12 @@ pub enum CompareError {
     /// A latent dimension that no network can have.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A run failed.
+    /// A run failed, or its data cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The configuration cannot be written.
+    #[error(transparent)]
+    Settings(#[from] toml::ser::Error),
     /// The list of latent dimensions is empty.
     #[error("no latent dimension to choose from")]
     NoLatentDim,
@@ -164,13 +167,18 @@ impl std::fmt::Display for Estimate {
 }
 
 impl Comparison {
-    /// Identifies what is compared. It does not depend on the number of seeds, so that further seeds can be added.
+    /// Identifies what is compared: settings, data and version of the program. It does not depend on the number of
+    /// seeds, so that further seeds can be added.
     ///
     /// # Errors
-    /// If the configuration cannot be written as TOML.
-    pub fn digest(&self) -> Result<String, toml::ser::Error> {
+    /// [`CompareError::Run`] if the data cannot be read; [`CompareError::Settings`] if the configuration cannot be
+    /// written as TOML.
+    pub fn digest(&self) -> Result<String, CompareError> {
         let config = toml::to_string(self.config.raw())?;
-        Ok(journal::digest([config.as_str(), &format!("{:?} {:?}", self.latent_dims, self.engine)]))
+        let data = self.config.source().load(self.data.as_deref(), &self.config.form(), Corrupt::Skip);
+        let data_sha256 = data.map_err(RunError::Data)?.sha256;
+        let choices = format!("{:?} {:?}", self.latent_dims, self.engine);
+        Ok(journal::digest([config.as_str(), &choices, &data_sha256, env!("CARGO_PKG_VERSION")]))
     }
 
     /// The number of parts of this comparison.
@@ -377,6 +385,32 @@ mod tests {
         assert!(message.contains("digits") && message.contains("pretraining.epochs = 0"), "{message}");
         let message = refused(|raw| raw.method = MethodKind::Vae);
         assert!(message.contains("method \"vae\""), "{message}");
+    }
+
+    /// Otherwise parts of one comparison would continue with other data.
+    #[test]
+    fn a_digest_depends_on_the_data() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let digest = |grey: u8| {
+            for part in ["train", "t10k"] {
+                let header = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28];
+                let images: Vec<u8> = header.into_iter().chain([grey; 784]).collect();
+                std::fs::write(folder.path().join(format!("{part}-images-idx3-ubyte")), images).expect("writes");
+                let labels = [0, 0, 8, 1, 0, 0, 0, 1, 3];
+                std::fs::write(folder.path().join(format!("{part}-labels-idx1-ubyte")), labels).expect("writes");
+            }
+            let comparison = Comparison {
+                config: nae_train::config::preset::load("mnist-holdout").expect("valid"),
+                seeds: Seeds::first(1).expect("one"),
+                latent_dims: vec![8],
+                engine: Engine::Cpu,
+                data: Some(folder.path().to_owned()),
+            };
+            comparison.digest().expect("reads")
+        };
+        let first = digest(1);
+        assert_eq!(digest(1), first);
+        assert_ne!(digest(2), first);
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub(crate) struct EvalArgs {
     pub(crate) outliers: Vec<PathBuf>,
     /// For a run folder without --normal: the data it was trained on, if they are not part of the program [default: their
     /// folder in $NAE_DATA].
-    #[arg(long, value_name = "DIR|FILE")]
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "normal")]
     pub(crate) data: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
@@ -459,7 +459,7 @@ Examples:
   nae-train --preset my.toml --seed 7 --out runs/seven
   nae-train gather runs --json -o seeds.json   seeds of one training in one table
 
-Results with different settings, data, scale, device or program version are refused.")]
+Results with different settings, data, outliers, scale, device or program version are refused.")]
 pub(crate) struct GatherArgs {
     /// Folders of one experiment (--out of reproduce), or of runs that differ in their seeds only; or folders that contain
     /// such folders.

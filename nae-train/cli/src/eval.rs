@@ -15,8 +15,8 @@ use nae_train::eval::{Evaluation, ScoredSet};
 use nae_train::eval::{decided, share_above};
 use nae_train::methods::{self, Decision};
 use nae_train::recorded;
-use nae_train::report::{CHECKPOINT, CONFIG, RunFolder};
-use serde_json::json;
+use nae_train::report::{CHECKPOINT, CONFIG, RESULT, RunFolder};
+use serde_json::{Value, json};
 
 use crate::Done;
 use crate::args::EvalArgs;
@@ -45,6 +45,9 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
                 println!("  {share:.3} of {name}");
             }
         }
+        _ if args.model.is_dir() => {
+            println!("no threshold: the run's folder has none in {RESULT}; give the exported model, which contains it");
+        }
         _ => println!("the model is not calibrated: it has no threshold"),
     }
     Ok(Done::Whole)
@@ -72,7 +75,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     }
     let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, engine, &device));
     if args.normal.is_some() {
-        return Ok((given(args, &form, samples, score)?, None));
+        return Ok((given(args, &form, samples, score)?, recorded_threshold(path)?));
     }
     let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
@@ -84,6 +87,18 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
     let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
     Ok((prepared.evaluate(&[column], engine, &device), threshold))
+}
+
+/// The threshold in the results of the run in `folder`; `None` for a run that has not ended, and for the folder of an
+/// earlier version, which has no results.
+fn recorded_threshold(folder: &Path) -> anyhow::Result<Option<f32>> {
+    let path = folder.join(RESULT);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let result: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(result["threshold"].as_f64().map(|threshold| threshold as f32))
 }
 
 /// Scores with a model file.
@@ -146,6 +161,7 @@ fn given(
     Ok(Evaluation {
         columns: vec![("model", "model")],
         samples,
+        are_windows: matches!(form, Form::Rows(OwnTable { window: Some(_), .. })),
         normal: vec![read(normal).context("--normal")?],
         outliers: args.outliers.iter().map(|path| scored(path).context("--outliers")).collect::<Result<_, _>>()?,
     })

@@ -114,7 +114,7 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     folder.finish()?;
     let summary = conclusion.summary(run);
     if args.json {
-        println!("{}", summary.json());
+        println!("{}", conclusion.result(run, folder));
     } else if !args.quiet {
         println!("{}", summary.terminal());
         println!("run folder: {}", folder.path().display());

@@ -13,6 +13,8 @@ pub struct Evaluation {
     pub columns: Vec<(&'static str, &'static str)>,
     /// The word for the samples, in the plural.
     pub samples: &'static str,
+    /// Whether samples are windows of a time series, which are like their neighbours, and so not independent.
+    pub are_windows: bool,
     /// The scores of the normal test images, by column.
     pub normal: Vec<Vec<f32>>,
     /// The outlier sets.
@@ -50,6 +52,7 @@ impl Evaluation {
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
             samples,
+            are_windows: test.parts().is_some() && !test.are_tiles(),
             normal: scored(test),
             outliers: sets
                 .iter()

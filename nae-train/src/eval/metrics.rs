@@ -8,7 +8,11 @@
 ///
 /// `None` if one of the sets is empty or an energy is NaN.
 pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
-    let mut all = labelled(normal, outlier)?;
+    if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
+        return None;
+    }
+    let mut all: Vec<(f32, bool)> =
+        normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut outlier_ranks = 0.0;
     let mut start = 0;
@@ -24,26 +28,27 @@ pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
 /// The area under the precision–recall curve, as average precision: Σ (Rₖ − Rₖ₋₁) Pₖ over the thresholds, from the
 /// highest energy down. A random detector has the share of outliers.
 ///
-/// `None` if one of the sets is empty or an energy is NaN.
-pub(crate) fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
+/// `None` if there are no thresholds.
+pub(crate) fn aupr(thresholds: &[Alarms]) -> Option<f64> {
+    let outliers = thresholds.last()?.caught as f64;
     let mut area = 0.0;
     let mut recall = 0.0;
-    for Alarms { caught, false_alarms } in thresholds(normal, outlier)? {
-        let now = caught as f64 / outlier.len() as f64;
+    for &Alarms { caught, false_alarms } in thresholds {
+        let now = caught as f64 / outliers;
         area += (now - recall) * caught as f64 / (caught + false_alarms) as f64;
         recall = now;
     }
     Some(area)
 }
 
-/// The share of normal data above the highest threshold that detects at least `true_positive_rate` of the outliers
-/// (0.95: "FPR95"; outliers are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
+/// The share of normal data above the highest threshold that detects at least 95% of the outliers ("FPR95"; outliers
+/// are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
 ///
-/// `None` if one of the sets is empty or an energy is NaN.
-pub(crate) fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: &[f32]) -> Option<f64> {
-    let enough = |alarms: &Alarms| alarms.caught as f64 / outlier.len() as f64 >= true_positive_rate;
-    let alarms = thresholds(normal, outlier)?.into_iter().find(enough)?;
-    Some(alarms.false_alarms as f64 / normal.len() as f64)
+/// `None` if there are no thresholds.
+pub(crate) fn false_positive_rate_at_95(thresholds: &[Alarms]) -> Option<f64> {
+    let Alarms { caught: outliers, false_alarms: normal } = *thresholds.last()?;
+    let enough = |alarms: &&Alarms| alarms.caught as f64 / outliers as f64 >= 0.95;
+    Some(thresholds.iter().find(enough)?.false_alarms as f64 / normal as f64)
 }
 
 /// The ROC curve: the false-positive rate and the share of detected outliers at every threshold, from the highest down.
@@ -57,31 +62,66 @@ pub(crate) fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
 }
 
 /// The detected outliers and false alarms of one threshold.
-struct Alarms {
-    caught: usize,
-    false_alarms: usize,
+#[derive(Clone, Copy)]
+pub(crate) struct Alarms {
+    pub(crate) caught: usize,
+    pub(crate) false_alarms: usize,
 }
 
-/// The alarms of every threshold between two energies, from the highest down.
-fn thresholds(normal: &[f32], outlier: &[f32]) -> Option<Vec<Alarms>> {
-    let mut all = labelled(normal, outlier)?;
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (mut caught, mut false_alarms) = (0, 0);
-    let step = |group: &[(f32, bool)]| {
-        let outliers = group.iter().filter(|e| e.1).count();
-        caught += outliers;
-        false_alarms += group.len() - outliers;
-        Alarms { caught, false_alarms }
-    };
-    Some(all.chunk_by(|a, b| a.0 == b.0).map(step).collect())
+/// The alarms of every threshold between two energies, from the highest down; the last one has all outliers and all
+/// normal data above it.
+///
+/// `None` if one of the sets is empty or an energy is NaN.
+pub(crate) fn thresholds(normal: &[f32], outlier: &[f32]) -> Option<Vec<Alarms>> {
+    let places = Places::of(normal, outlier)?;
+    Some(places.thresholds(places.normal.iter().copied(), places.outlier.iter().copied()))
 }
 
-/// All energies, with whether each is an outlier's.
-fn labelled(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f32, bool)>> {
-    if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
-        return None;
+/// The place of each energy in the order of all, from the highest down; equal energies have the same place. Samples of
+/// the sets are measured by their places, without sorting them again.
+pub(crate) struct Places {
+    pub(crate) normal: Vec<u32>,
+    pub(crate) outlier: Vec<u32>,
+    /// The number of different energies.
+    count: usize,
+}
+
+impl Places {
+    /// `None` if one of the sets is empty or an energy is NaN.
+    pub(crate) fn of(normal: &[f32], outlier: &[f32]) -> Option<Self> {
+        if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
+            return None;
+        }
+        let mut order: Vec<(f32, usize)> = normal.iter().chain(outlier).copied().zip(0..).collect();
+        order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut places, mut count) = (vec![0; order.len()], 0);
+        for equal in order.chunk_by(|a, b| a.0 == b.0) {
+            equal.iter().for_each(|&(_, index)| places[index] = count as u32);
+            count += 1;
+        }
+        let outlier = places.split_off(normal.len());
+        Some(Self { normal: places, outlier, count })
     }
-    Some(normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect())
+
+    /// The alarms of every threshold between the energies at the places `normal` and `outlier`, each as often as it is
+    /// given.
+    pub(crate) fn thresholds(
+        &self,
+        normal: impl Iterator<Item = u32>,
+        outlier: impl Iterator<Item = u32>,
+    ) -> Vec<Alarms> {
+        let mut counts = vec![Alarms { caught: 0, false_alarms: 0 }; self.count];
+        normal.for_each(|place| counts[place as usize].false_alarms += 1);
+        outlier.for_each(|place| counts[place as usize].caught += 1);
+        let mut above = Alarms { caught: 0, false_alarms: 0 };
+        let taken = counts.into_iter().filter(|at| at.caught + at.false_alarms > 0);
+        let step = |at: Alarms| {
+            above.caught += at.caught;
+            above.false_alarms += at.false_alarms;
+            above
+        };
+        taken.map(step).collect()
+    }
 }
 
 #[cfg(test)]
@@ -134,8 +174,8 @@ mod tests {
             .expect("made by tests/python/metrics.py");
         assert!(references.detection.len() > 5);
         for Reference { normal, outlier, auroc: a, aupr: p, false_positive_rate_at_95: f } in references.detection {
-            let found =
-                [auroc(&normal, &outlier), aupr(&normal, &outlier), false_positive_rate_at(0.95, &normal, &outlier)];
+            let thresholds = thresholds(&normal, &outlier).expect("not empty");
+            let found = [auroc(&normal, &outlier), aupr(&thresholds), false_positive_rate_at_95(&thresholds)];
             for (found, expected) in found.into_iter().zip([a, p, f]) {
                 let found = found.expect("not empty");
                 assert!((found - expected).abs() < 1e-12, "{found} {expected}, {normal:?} {outlier:?}");
@@ -146,9 +186,9 @@ mod tests {
     #[test]
     fn nothing_of_nothing() {
         for (normal, outlier) in [(&[][..], &[1.0][..]), (&[1.0], &[]), (&[f32::NAN], &[1.0])] {
-            assert_eq!(aupr(normal, outlier), None);
-            assert_eq!(false_positive_rate_at(0.95, normal, outlier), None);
+            assert!(auroc(normal, outlier).is_none() && thresholds(normal, outlier).is_none());
         }
+        assert_eq!((aupr(&[]), false_positive_rate_at_95(&[])), (None, None));
     }
 
     proptest::proptest! {

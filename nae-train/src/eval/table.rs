@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluation::Evaluation;
 use super::interval::{Interval, bootstrap, of_auroc};
-use super::metrics::{aupr, auroc, false_positive_rate_at};
+use super::metrics::{aupr, auroc, false_positive_rate_at_95, thresholds};
 use crate::config::Config;
 use crate::energy::mean;
 use crate::methods::reference::NearestNeighbours;
@@ -28,6 +28,8 @@ pub struct OutlierSet {
     pub kind: OutlierKind,
     /// Whether it is the selection set, which training may use.
     pub selection: bool,
+    /// The SHA-256 of its files, in hexadecimal, if they are a user's.
+    pub sha256: Option<String>,
 }
 
 /// The names of the sets of kind [`ConstantGray`](OutlierKind::ConstantGray): whole images, or squares in tiled images.
@@ -62,7 +64,7 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     let mut sets = Vec::new();
     let mut add = |kind, name: &str, images| {
         let selection = kind == OutlierKind::ConstantGray && split.selection.is_none();
-        sets.push(OutlierSet { name: name.to_owned(), images, kind, selection });
+        sets.push(OutlierSet { name: name.to_owned(), images, kind, selection, sha256: None });
     };
     if let Some(class) = config.held_out() {
         add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
@@ -100,6 +102,7 @@ pub(crate) fn defects(images: &ImageSet, side: usize, gray_selects: bool, rng: &
         images: squares(images, side, fill, rng),
         kind,
         selection,
+        sha256: None,
     };
     kinds.into_iter().map(set).collect()
 }
@@ -145,15 +148,15 @@ pub struct Row {
     pub auroc: BTreeMap<String, Option<f64>>,
 }
 
-/// The detection figures of one column for one outlier set, with 95% confidence intervals, which cover the choice of
-/// test images but not the seed of the training.
+/// The detection figures of one column for one outlier set. The 95% confidence intervals cover the choice of test images
+/// but not the seed of the training; windows of a time series have none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DetectionFigures {
     /// The AUROC: [`auroc`].
     pub auroc: Figure,
     /// The area under the precision–recall curve: [`aupr`].
     pub aupr: Figure,
-    /// The false-positive rate at 95% detected outliers: [`false_positive_rate_at`] 0.95.
+    /// The false-positive rate at 95% detected outliers: [`false_positive_rate_at_95`].
     pub fpr95: Figure,
 }
 
@@ -162,37 +165,41 @@ pub struct DetectionFigures {
 pub struct Figure {
     /// The measured value.
     pub value: f64,
-    /// The confidence interval.
+    /// The confidence interval; `None` for windows of a time series, which are not independent.
     #[serde(flatten)]
-    pub interval: Interval,
+    pub interval: Option<Interval>,
 }
 
 impl DetectionFigures {
-    /// Measures all figures; `None` if one of the sets is empty or a score is NaN.
-    pub fn measure(normal: &[f32], outlier: &[f32]) -> Option<Self> {
+    /// Measures all figures, with intervals if the samples are `independent`; `None` if one of the sets is empty or a
+    /// score is NaN.
+    pub fn measure(normal: &[f32], outlier: &[f32], independent: bool) -> Option<Self> {
         let area = auroc(normal, outlier)?;
-        let interval = of_auroc(area, normal.len(), outlier.len());
+        let thresholds = thresholds(normal, outlier)?;
+        let resampled: [fn(&[_]) -> Option<f64>; 2] = [aupr, false_positive_rate_at_95];
+        let intervals = if independent {
+            // Any seed is suitable; a fixed one gives the same figures for the same model.
+            bootstrap(resampled, normal, outlier, 0)?.map(Some)
+        } else {
+            [None; 2]
+        };
         Some(Self {
-            auroc: Figure { value: area, interval },
-            aupr: Figure::resampled(aupr, normal, outlier)?,
-            fpr95: Figure::resampled(|normal, outlier| false_positive_rate_at(0.95, normal, outlier), normal, outlier)?,
+            auroc: Figure { value: area, interval: independent.then(|| of_auroc(area, normal.len(), outlier.len())) },
+            aupr: Figure { value: aupr(&thresholds)?, interval: intervals[0] },
+            fpr95: Figure { value: false_positive_rate_at_95(&thresholds)?, interval: intervals[1] },
         })
-    }
-}
-
-impl Figure {
-    fn resampled(metric: impl Fn(&[f32], &[f32]) -> Option<f64>, normal: &[f32], outlier: &[f32]) -> Option<Self> {
-        let value = metric(normal, outlier)?;
-        // Any seed is suitable; a fixed one gives the same figures for the same model.
-        Some(Self { value, interval: bootstrap(metric, normal, outlier, 0)? })
     }
 }
 
 impl std::fmt::Display for Figure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.3} [{:.3}, {:.3}]", self.value, self.interval.low, self.interval.high)
+        write!(f, "{:.3}", self.value)?;
+        self.interval.map_or(Ok(()), |interval| write!(f, " [{:.3}, {:.3}]", interval.low, interval.high))
     }
 }
+
+/// Why figures of windows have no intervals.
+const NO_INTERVALS: &str = "No confidence intervals: windows of a time series are like their neighbours, and intervals that count      them as independent are too narrow";
 
 /// All rows, with the normal data they are compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -205,6 +212,9 @@ pub struct Table {
     pub samples: &'static str,
     /// The number of normal test images.
     pub normal_count: usize,
+    /// The reason why the figures have no confidence intervals, if they have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_intervals: Option<String>,
     /// The mean score of the normal test images, by the column's key followed by `_energy`.
     #[serde(flatten)]
     pub normal_energy: BTreeMap<String, f64>,
@@ -215,11 +225,13 @@ pub struct Table {
 impl Table {
     /// Compares every outlier set of `evaluation` with its normal images.
     pub fn of(evaluation: &Evaluation) -> Self {
-        let Evaluation { columns, samples, normal, outliers } = evaluation;
+        let Evaluation { columns, samples, are_windows, normal, outliers } = evaluation;
         let rows = outliers.iter().map(|set| {
             let measured = columns.iter().zip(normal).zip(&set.scores);
             let figures: Vec<(String, Option<DetectionFigures>)> = measured
-                .map(|(((key, _), normal), own)| ((*key).to_owned(), DetectionFigures::measure(normal, own)))
+                .map(|(((key, _), normal), own)| {
+                    ((*key).to_owned(), DetectionFigures::measure(normal, own, !are_windows))
+                })
                 .collect();
             let auroc =
                 |(key, figures): &(String, Option<DetectionFigures>)| (key.clone(), figures.map(|f| f.auroc.value));
@@ -237,6 +249,7 @@ impl Table {
             columns: columns.clone(),
             samples,
             normal_count: normal.first().map_or(0, Vec::len),
+            no_intervals: are_windows.then(|| NO_INTERVALS.to_owned()),
             normal_energy: named.collect(),
             rows: rows.collect(),
         }
@@ -274,7 +287,7 @@ impl Table {
         format!("AUROC against {} normal test {}\n{table}\n{FOOTNOTE}", self.normal_count, self.samples)
     }
 
-    /// Every figure with its interval, for a terminal.
+    /// Every figure, for a terminal.
     pub fn figures_terminal(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(UTF8_FULL_CONDENSED);
@@ -287,7 +300,11 @@ impl Table {
                 table.add_row([row.outliers.clone(), row.count.to_string(), auroc, aupr, fpr95]);
             }
         }
-        format!("Against {} normal {}, with 95% confidence intervals\n{table}", self.normal_count, self.samples)
+        let against = format!("Against {} normal {}", self.normal_count, self.samples);
+        match &self.no_intervals {
+            None => format!("{against}, with 95% confidence intervals\n{table}"),
+            Some(reason) => format!("{against}\n{table}\n{reason}"),
+        }
     }
 
     /// The table for a Markdown document.
@@ -302,13 +319,17 @@ impl Table {
         format!("{text}\n{}\n\n{}", FOOTNOTE.replace('*', "\\*"), self.figures())
     }
 
-    /// Every figure with its interval, for a Markdown document.
+    /// Every figure, for a Markdown document.
     fn figures(&self) -> String {
-        let mut text =
-            "With 95% confidence intervals, of the test images drawn; AUPR: outliers are the positives; FPR@95: \
-                        normal images above a threshold that catches 95% of the outliers:\n\n\
-                        | outliers | model | AUROC | AUPR | FPR@95 |\n|---|---|---:|---:|---:|\n"
-                .to_owned();
+        let intervals = match &self.no_intervals {
+            None => "With 95% confidence intervals, of the test images drawn",
+            Some(reason) => reason,
+        };
+        let mut text = format!(
+            "{intervals}. AUPR: outliers are the positives; FPR@95: normal {} above a threshold that catches 95% of the \
+             outliers:\n\n| outliers | model | AUROC | AUPR | FPR@95 |\n|---|---|---:|---:|---:|\n",
+            self.samples
+        );
         for row in &self.rows {
             for (key, title) in &self.columns {
                 if let Some(DetectionFigures { auroc, aupr, fpr95 }) = row.figures.get(*key) {
@@ -326,6 +347,7 @@ pub const FOOTNOTE: &str = "* selection set: training may look at it, and at no 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::evaluation::ScoredSet;
 
     #[test]
     fn both_forms_hold_every_figure() {
@@ -334,14 +356,18 @@ mod tests {
             count: 3,
             selection,
             given: false,
-            figures: [("autoencoder".to_owned(), DetectionFigures::measure(&[0.1, 0.2], &[0.3]).expect("no NaN"))]
-                .into(),
+            figures: [(
+                "autoencoder".to_owned(),
+                DetectionFigures::measure(&[0.1, 0.2], &[0.3], true).expect("no NaN"),
+            )]
+            .into(),
             auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
             samples: "images",
             normal_count: 7,
+            no_intervals: None,
             normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],
         };
@@ -356,5 +382,39 @@ mod tests {
         }
         assert!(table.markdown().contains("| noise | autoencoder | 1.000 ["), "{}", table.markdown());
         assert!(table.markdown().contains("| ConstantGray \\* | 3 | 0.532 | – |"), "{}", table.markdown());
+    }
+
+    #[test]
+    fn windows_have_no_intervals_and_the_reason_is_said() {
+        let set = |name: &str| ScoredSet {
+            name: name.to_owned(),
+            kind: OutlierKind::Given,
+            selection: false,
+            scores: vec![vec![0.3, 0.4]],
+        };
+        let evaluation = |are_windows| Evaluation {
+            columns: vec![("nae", "NAE")],
+            samples: "windows",
+            are_windows,
+            normal: vec![vec![0.1, 0.35]],
+            outliers: vec![set("faults")],
+        };
+        let table = Table::of(&evaluation(true));
+        for text in [table.figures_terminal(), table.markdown()] {
+            assert!(text.contains("No confidence intervals: windows") && text.contains("0.750"), "{text}");
+            assert!(!text.contains("0.750 [") && !text.contains("95% confidence"), "{text}");
+        }
+        let json = serde_json::to_value(&table).expect("serialises");
+        assert!(json["no_intervals"].as_str().expect("a sentence").contains("windows"), "{json}");
+        assert_eq!(json["rows"][0]["figures"]["nae"]["auroc"], serde_json::json!({ "value": 0.75 }));
+        let again: Table = serde_json::from_value(json).expect("reads");
+        assert_eq!(again.rows, table.rows);
+
+        // Results of before, and of other data, have intervals.
+        let table = Table::of(&evaluation(false));
+        let json = serde_json::to_value(&table).expect("serialises");
+        assert!(json.get("no_intervals").is_none() && json["rows"][0]["figures"]["nae"]["aupr"]["low"].is_number());
+        let again: Table = serde_json::from_value(json).expect("reads");
+        assert_eq!((again.rows, again.no_intervals), (table.rows, None));
     }
 }

@@ -102,6 +102,13 @@ impl Conclusion {
         }
     }
 
+    /// The figures of `run` with the device that its folder records, for programs.
+    pub fn result(&self, run: &Finished, folder: &RunFolder) -> serde_json::Value {
+        let mut result = self.summary(run).json();
+        result["device"] = folder.device().to_string().into();
+        result
+    }
+
     /// Writes the reports of `run` into its folder.
     ///
     /// # Errors
@@ -110,7 +117,7 @@ impl Conclusion {
         let summary = self.summary(run);
         let figure = figure::energies(&self.evaluation).map_err(picture)?;
         let page = self.page(&summary, &figure, run.engine, device, folder)?;
-        let result = format!("{:#}\n", summary.json());
+        let result = format!("{:#}\n", self.result(run, folder));
         Ok(folder.report(&summary.markdown(), &figure, &page, &result)?)
     }
 

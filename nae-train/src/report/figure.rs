@@ -123,6 +123,7 @@ mod tests {
         let evaluation = Evaluation {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
             samples: "images",
+            are_windows: false,
             normal: vec![vec![0.1, 0.2], vec![0.1]],
             outliers: vec![
                 set("noise", OutlierKind::Noise, &[0.5]),

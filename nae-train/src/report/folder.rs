@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::Config;
 use crate::config::preset::{self, Recorded};
+use crate::device::DeviceChoice;
 use crate::eval::trace::Trace;
 use crate::methods::Model;
 use crate::report::clock::{Clock, Taken};
@@ -162,6 +163,11 @@ impl RunFolder {
         &self.path
     }
 
+    /// The device of the run's computation.
+    pub fn device(&self) -> DeviceChoice {
+        self.facts.device
+    }
+
     /// The current content of the file `name`; empty if it cannot be read.
     pub fn text(&mut self, name: &str) -> String {
         self.flush();
@@ -268,7 +274,6 @@ impl Observer for RunFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceChoice;
     use crate::engine::Engine;
 
     /// Otherwise a run that is killed before its first state would have weights and figures of the one before.

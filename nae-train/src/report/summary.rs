@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::config::MethodKind;
-use crate::eval::Table;
+use crate::eval::{OutlierSet, Table};
 use crate::run::Prepared;
 use crate::train::{Ending, Outcome};
 
@@ -156,6 +156,7 @@ impl Summary<'_> {
             "warnings": self.warnings,
             "choices": self.choices,
             "auroc": self.table,
+            "given_outliers": self.prepared.outliers.iter().map(given_set).collect::<Vec<_>>(),
             "kept_update": self.outcome.kept_update,
             "diverged": matches!(self.outcome.ending, Ending::Diverged { .. }),
             "threshold": self.threshold,
@@ -171,6 +172,11 @@ impl Summary<'_> {
             "seconds": self.started.elapsed().as_secs_f64(),
         })
     }
+}
+
+/// Identifies a set of outliers that the user has given.
+fn given_set(set: &OutlierSet) -> serde_json::Value {
+    json!({ "outliers": set.name, "count": set.images.decisions(), "sha256": set.sha256 })
 }
 
 /// A section of the report; empty if there are no sentences.

@@ -8,10 +8,13 @@ use crate::energy::mean as mean_energy;
 use crate::eval::table::{NEIGHBOURS_COLUMN, Row, Table};
 use crate::run::Prepared;
 use crate::train::Outcome;
-use nae_data::ImageSet;
+use nae_data::{ImageSet, Repeated, Split};
 
 /// With fewer normal images or rows, figures and thresholds are inaccurate.
 pub(crate) const FEW_IMAGES: usize = 200;
+
+/// The largest share of copies of training data that changes thresholds and figures little.
+const COPIES: f64 = 0.02;
 
 /// All warnings of a finished run, one sentence each, starting with those on its data.
 pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<String> {
@@ -20,6 +23,7 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let parts = [&split.train, &split.validation, &split.calibration, &split.test];
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
+    warnings.extend(copies(split, prepared.config.source().samples()));
     let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
     // This comparison does not apply to distances: normal data may be as far from each other as from their mean.
     let trained = !prepared.config.method().is_fitted();
@@ -44,6 +48,25 @@ fn too_few(images: usize, noun: &str) -> Option<String> {
     (images < FEW_IMAGES).then(|| {
         format!("{images} normal {noun} are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
     })
+}
+
+/// Warns if a part that should be new to the model repeats much of the training data.
+fn copies(split: &Split, noun: &str) -> Option<String> {
+    let Repeated { calibration, test } = split.repeated();
+    let units = |part: &ImageSet| part.units().len();
+    let parts = [("calibration", calibration, units(&split.calibration)), ("test", test, units(&split.test))];
+    if parts.iter().all(|&(_, repeated, all)| repeated as f64 <= COPIES * all as f64) {
+        return None;
+    }
+    // Units of windows are stretches of them.
+    let are_windows = split.train.parts().is_some() && !split.train.are_tiles();
+    let noun = if are_windows { "stretches" } else { noun };
+    let said = parts.map(|(part, repeated, all)| format!("{repeated} of {all} {part} {noun}"));
+    Some(format!(
+        "{} are copies of training {noun}, value for value: the model knows them, so that the threshold is too low for new \
+         {noun} and the figures are too good; remove the copies",
+        said.join(" and ")
+    ))
 }
 
 /// Warns if `reached`, the mean energy of the normal images of `test`, is not below the energy with `mean` as the
@@ -80,7 +103,7 @@ fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     (neighbours >= model + CLEAR).then(|| {
         format!(
             "nearest neighbours detect {} better than the {} does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
-             for the data that they remember and time to search them, they are the better choice: --method knn makes that model",
+             for the data that they remember and time to search them, they are the better choice: --method knn makes a similar model",
             names(&rows),
             method.title(),
         )
@@ -122,7 +145,14 @@ mod tests {
     }
 
     fn table(rows: Vec<Row>) -> Table {
-        Table { columns: Vec::new(), samples: "images", normal_count: 3, normal_energy: Default::default(), rows }
+        Table {
+            columns: Vec::new(),
+            samples: "images",
+            normal_count: 3,
+            no_intervals: None,
+            normal_energy: Default::default(),
+            rows,
+        }
     }
 
     #[test]
@@ -149,6 +179,7 @@ mod tests {
         };
         let warning = neighbours_better(&with_neighbours(0.8, 0.9), MethodKind::Nae).expect("better");
         assert!(warning.contains("detect faults better than the NAE does: AUROC 0.900 against 0.800"), "{warning}");
+        assert!(warning.contains("--method knn makes a similar model"), "{warning}");
         assert_eq!(neighbours_better(&with_neighbours(0.9, 0.905), MethodKind::Nae), None);
         assert_eq!(neighbours_better(&table(vec![row("faults", true, false, 0.5, 0.1)]), MethodKind::Nae), None);
     }
@@ -167,5 +198,21 @@ mod tests {
     fn few_images_are_said_to_be_few() {
         assert_eq!(too_few(200, "images"), None);
         assert!(too_few(199, "rows").expect("few").contains("199 normal rows"));
+    }
+
+    #[test]
+    fn copies_of_training_data_are_counted() {
+        let set = |values: &[f32]| {
+            ImageSet::new(nae_core::Shape::new(1, 1, 1), values.to_vec(), vec![0; values.len()]).expect("an image set")
+        };
+        let new: Vec<f32> = (0..99).map(|n| 0.5 + n as f32 / 1000.0).collect();
+        let with = |old: &[f32]| {
+            let calibration = set(&[old, &new[old.len()..]].concat());
+            let (train, validation, test, held_out) = (set(&[0.1, 0.2, 0.3]), set(&[0.1]), set(&[0.4]), set(&[0.1]));
+            copies(&Split { train, validation, calibration, test, held_out, selection: None }, "images")
+        };
+        assert_eq!(with(&[0.1]), None, "1% of the images");
+        let warning = with(&[0.1, 0.3]).expect("2% are too many");
+        assert!(warning.contains("2 of 99 calibration images and 0 of 1 test images are copies"), "{warning}");
     }
 }

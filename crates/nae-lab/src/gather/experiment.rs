@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nae_data::Source;
 use nae_train::engine::EngineChoice;
 
 use super::{GatherError, Gathered, difference, inner, is_unfinished, once};
 use crate::Seeds;
-use crate::experiments::detection::{self, DetectionSettings};
+use crate::experiments::detection::{self, DetectionError, DetectionSettings, run_folder};
 use crate::experiments::gaussians8::{self, DensitySettings};
 use crate::experiments::record::{RECORD, Record};
 
@@ -64,9 +65,11 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
             all.push((folder, model));
         }
     }
-    // Equal except for the time.
+    check_data(&experiment, &all)?;
+    // Equal except for the time, and for the digest of the data, which was checked and need not be recorded.
     let same = |a: &detection::Finished, b: &detection::Finished| {
-        detection::Finished { processor_seconds: b.processor_seconds, ..a.clone() } == *b
+        let (processor_seconds, data_sha256) = (b.processor_seconds, b.data_sha256.clone());
+        detection::Finished { processor_seconds, data_sha256, ..a.clone() } == *b
     };
     let name = |model: &detection::Finished| format!("{}, seed {}", model.cell, model.seed);
     let finished = once(all, name, same)?;
@@ -77,6 +80,28 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         text: detection::summary::terminal(&experiment, &rows),
         unfinished: unfinished(folders)?,
     })
+}
+
+/// Checks that all models of a data set have the same data.
+fn check_data(
+    experiment: &detection::Experiment,
+    models: &[(&PathBuf, detection::Finished)],
+) -> Result<(), GatherError> {
+    let mut first: Vec<(Option<&Source>, PathBuf, String)> = Vec::new();
+    for (folder, model) in models {
+        let recorded = model.data_sha256(folder).map_err(DetectionError::from)?;
+        let Some(other) = recorded else { continue };
+        let (source, run) = (experiment.source(&model.cell), run_folder(folder, &model.cell, model.seed));
+        match first.iter().find(|(known, ..)| *known == source) {
+            None => first.push((source, run, other)),
+            Some((_, _, one)) if *one == other => {}
+            Some((_, one_run, one)) => {
+                let (folders, what) = ([one_run.clone(), run], "the data's SHA-256".to_owned());
+                return Err(GatherError::Apart { folders, what, one: one.clone(), other });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn densities(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathered, GatherError> {
@@ -115,4 +140,111 @@ fn unfinished(folders: &[PathBuf]) -> Result<Vec<PathBuf>, GatherError> {
         found.extend(inner(folder)?.into_iter().filter(|run: &PathBuf| is_unfinished(run)));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use nae_train::device::DeviceChoice;
+    use nae_train::report::journal::Journal;
+
+    use super::*;
+    use crate::experiments::Scale;
+    use crate::experiments::detection::{CELLS, EXPERIMENTS, Finished};
+
+    fn experiment(data: &Path) -> detection::Experiment {
+        let known = EXPERIMENTS.iter().find(|known| known.name == "mnist-holdout").expect("comes with the program");
+        let settings = DetectionSettings::parse(known.text, known.name, Scale::Smoke, false).expect("valid");
+        detection::Experiment {
+            name: known.name.to_owned(),
+            settings,
+            scale: Scale::Smoke,
+            seeds: one_seed(),
+            only: vec!["digit-1".to_owned()],
+            engine: EngineChoice::Auto,
+            device: DeviceChoice::Cpu,
+            data: data.to_owned(),
+            checkpoint_every: Duration::MAX,
+            trace_outliers: false,
+        }
+    }
+
+    /// The folder of an experiment with one finished model.
+    fn write(folder: &Path, seed: u64, data_sha256: Option<&str>) -> PathBuf {
+        let experiment = experiment(Path::new(""));
+        let finished = Finished {
+            cell: "digit-1".to_owned(),
+            seed,
+            data_sha256: data_sha256.map(str::to_owned),
+            auroc: serde_json::from_value(serde_json::json!({ "normal_count": 0, "rows": [] })).expect("a table"),
+            selection_auroc: Default::default(),
+            kept_update: 0,
+            diverged: false,
+            processor_seconds: 0.0,
+        };
+        std::fs::create_dir_all(folder).expect("makes");
+        experiment.record().write(folder).expect("writes");
+        let journal = Journal::open(&folder.join(CELLS), experiment.digest_of("digit-1").expect("there"));
+        journal.expect("opens").append(&finished).expect("writes");
+        folder.to_owned()
+    }
+
+    #[test]
+    fn models_of_other_data_do_not_belong_in_one_table() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let (a, b) = (write(&at("a"), 0, Some("abc")), write(&at("b"), 1, Some("def")));
+        let message = gather(&[a.clone(), b]).expect_err("other data").to_string();
+        assert!(message.contains("digit-1-0 and") && message.contains("b/digit-1-1 do not belong"), "{message}");
+        assert!(message.contains("the data's SHA-256 is abc in the first and def in the second"), "{message}");
+        assert!(gather(&[a.clone(), write(&at("c"), 1, Some("abc"))]).is_ok());
+        // Models of earlier versions have the digest in their run folders, or none; the same model counts once.
+        let older = write(&at("d"), 0, None);
+        assert_eq!(
+            gather(&[a.clone(), older.clone()]).expect("may be the same data").json["seeds"],
+            serde_json::json!([0])
+        );
+        let config = experiment(Path::new("")).settings.cells[1].config.clone();
+        let facts = nae_train::report::Facts {
+            data_sha256: "def".to_owned(),
+            engine: nae_train::engine::Engine::Cpu,
+            device: DeviceChoice::Cpu,
+            choices: Vec::new(),
+            selection: None,
+        };
+        nae_train::report::RunFolder::create(&older.join("digit-1-0"), &config, 0, facts, Duration::MAX)
+            .expect("writes");
+        let message = gather(&[a, older]).expect_err("other data").to_string();
+        assert!(message.contains("SHA-256 is abc in the first and def"), "{message}");
+    }
+
+    /// A finished model is not trained again, and with other data its result would stand for theirs.
+    #[test]
+    fn a_folder_is_of_one_data_set() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        let mnist = data.join("mnist");
+        std::fs::create_dir_all(&mnist).expect("makes");
+        for part in ["train", "t10k"] {
+            let images: Vec<u8> =
+                [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28].into_iter().chain([7; 784]).collect();
+            std::fs::write(mnist.join(format!("{part}-images-idx3-ubyte")), images).expect("writes");
+            let labels = [0, 0, 8, 1, 0, 0, 0, 1, 3];
+            std::fs::write(mnist.join(format!("{part}-labels-idx1-ubyte")), labels).expect("writes");
+        }
+        let run = |out: &Path, data: &Path| {
+            let (device, stop) = (burn::tensor::Device::flex(), std::sync::atomic::AtomicBool::new(false));
+            experiment(data)
+                .run(out, &device, &stop, |job| -> nae_train::train::Silent { panic!("{} is finished", job.cell.name) })
+        };
+        let other = write(&folder.path().join("other"), 0, Some("abc"));
+        let message = run(&other, &data).expect_err("other data").to_string();
+        assert!(message.contains("other/digit-1-0") && message.contains("SHA-256 abc"), "{message}");
+        let Err(DetectionError::OtherData(error)) = run(&other, &data) else { panic!("other data") };
+        let same = write(&folder.path().join("same"), 0, Some(&error.found));
+        assert_eq!(run(&same, &data).expect("the same data").len(), 1);
+        // Without the data, nothing contradicts the results.
+        assert_eq!(run(&other, &folder.path().join("absent")).expect("no data").len(), 1);
+    }
 }

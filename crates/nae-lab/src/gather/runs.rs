@@ -19,6 +19,43 @@ use crate::compare::Estimate;
 struct Figures {
     auroc: Table,
     data_sha256: String,
+    /// Earlier versions of the program recorded neither the device nor the files of given outliers.
+    device: Option<String>,
+    given_outliers: Option<Vec<Given>>,
+}
+
+/// A set of outliers that the user has given.
+#[derive(Clone, Deserialize)]
+struct Given {
+    outliers: String,
+    count: usize,
+    sha256: Option<String>,
+}
+
+impl Figures {
+    /// The given outliers; those of earlier versions without their digests.
+    fn given(&self) -> Vec<Given> {
+        let of_rows = || {
+            let rows = self.auroc.rows.iter().filter(|row| row.given);
+            rows.map(|row| Given { outliers: row.outliers.clone(), count: row.count, sha256: None }).collect()
+        };
+        self.given_outliers.clone().unwrap_or_else(of_rows)
+    }
+}
+
+/// The first difference between two lists of given outliers, as texts; digests are compared where both are recorded.
+fn other_outliers(one: &[Given], other: &[Given]) -> Option<(String, String, String)> {
+    let with_digests = one.iter().chain(other).all(|set| set.sha256.is_some());
+    let text = |set: Option<&Given>| match set {
+        None => "not there".to_owned(),
+        Some(Given { outliers, count, sha256: Some(sha256) }) if with_digests => {
+            format!("{outliers}, {count} of SHA-256 {sha256}")
+        }
+        Some(Given { outliers, count, .. }) => format!("{outliers}, {count}"),
+    };
+    let pairs = (0..one.len().max(other.len())).map(|k| (text(one.get(k)), text(other.get(k))));
+    let (one, other) = pairs.into_iter().find(|(one, other)| one != other)?;
+    Some(("the set of outliers".to_owned(), one, other))
 }
 
 /// A run that has ended.
@@ -74,7 +111,12 @@ impl Run {
             |what: &str, own: &str, other: &str| (own != other).then(|| (what.into(), own.into(), other.into()));
         let apart = named("the program version", &self.recorded.version, &other.recorded.version)
             .or_else(|| difference(&self.settings, &other.settings))
-            .or_else(|| named("the data's SHA-256", &self.figures.data_sha256, &other.figures.data_sha256));
+            .or_else(|| named("the data's SHA-256", &self.figures.data_sha256, &other.figures.data_sha256))
+            .or_else(|| {
+                let devices = self.figures.device.as_deref().zip(other.figures.device.as_deref());
+                devices.and_then(|(one, other)| named("the device", one, other))
+            })
+            .or_else(|| other_outliers(&self.figures.given(), &other.figures.given()));
         match apart {
             None => Ok(()),
             Some((what, one, other_one)) => {
@@ -128,4 +170,58 @@ fn as_text(runs: &[Run]) -> String {
     let seeds: Vec<String> = runs.iter().map(|run| run.recorded.seed.to_string()).collect();
     let name = runs.first().map(|run| run.recorded.preset.name.clone()).unwrap_or_default();
     format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}\n{FOOTNOTE}", seeds.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(result: &Value) -> Figures {
+        Figures::deserialize(result).expect("figures")
+    }
+
+    fn result(given: &Value) -> Value {
+        let rows = json!([{ "outliers": "bad (given)", "count": 30, "selection": false, "given": true }]);
+        json!({ "auroc": { "normal_count": 0, "rows": rows }, "data_sha256": "abc", "given_outliers": given })
+    }
+
+    #[test]
+    fn runs_on_other_outliers_are_told_apart() {
+        let of =
+            |sha256: &str| figures(&result(&json!([{ "outliers": "bad (given)", "count": 30, "sha256": sha256 }])));
+        let other = |one: &Figures, other: &Figures| other_outliers(&one.given(), &other.given());
+        assert!(other(&of("a"), &of("a")).is_none());
+        let (what, one, two) = other(&of("a"), &of("b")).expect("other rows");
+        assert_eq!(
+            (what.as_str(), one.as_str(), two.as_str()),
+            ("the set of outliers", "bad (given), 30 of SHA-256 a", "bad (given), 30 of SHA-256 b")
+        );
+        let none = figures(&result(&json!([])));
+        for (one, two) in [(&of("a"), &none), (&none, &of("a"))] {
+            let (_, one, two) = other(one, two).expect("a set that only one of them has");
+            assert!([one, two].contains(&"not there".to_owned()));
+        }
+        // Results of earlier versions have names and counts only.
+        let older = figures(&result(&Value::Null));
+        assert!(other(&older, &of("a")).is_none() && older.device.is_none());
+        assert!(other(&older, &none).is_some());
+    }
+
+    #[test]
+    fn runs_on_other_devices_or_outliers_do_not_belong_together() {
+        let config = nae_train::config::preset::load("digits").expect("valid");
+        let run = |device: Value, sha256: &str| {
+            let mut json = result(&json!([{ "outliers": "bad (given)", "count": 30, "sha256": sha256 }]));
+            json["device"] = device;
+            let recorded =
+                Recorded { seed: 0, version: "1".to_owned(), data_sha256: None, preset: config.raw().clone() };
+            Run { folder: PathBuf::from("run"), recorded, settings: Value::Null, figures: figures(&json), json }
+        };
+        let apart = |one: Run, other: Run| one.belongs_with(&other).err().map(|error| error.to_string());
+        assert_eq!(apart(run("cpu".into(), "a"), run("cpu".into(), "a")), None);
+        assert_eq!(apart(run("cpu".into(), "a"), run(Value::Null, "a")), None, "of an earlier version");
+        let message = apart(run("cpu".into(), "a"), run("cuda".into(), "a")).expect("other devices");
+        assert!(message.contains("the device is cpu in the first and cuda in the second"), "{message}");
+        assert!(apart(run("cpu".into(), "a"), run("cpu".into(), "b")).is_some_and(|text| text.contains("SHA-256 a")));
+    }
 }

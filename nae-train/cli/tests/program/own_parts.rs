@@ -257,7 +257,7 @@ fn what_makes_no_sense_is_refused_before_training() {
         "{message}"
     );
     let message = refused(&table, &["--window", "5"]);
-    assert!(message.contains("at least 100 rows for windows of 5, found 30"), "{message}");
+    assert!(message.contains("at least 10 stretches of 10 rows or more, found 3, in 1 file of 30 rows"), "{message}");
     series(&table, 9000, false);
     let message = refused(&table, &["--window", "4097"]);
     assert!(message.contains("4097 rows of 2 columns are more than 8192 values"), "{message}");

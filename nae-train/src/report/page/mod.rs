@@ -98,8 +98,12 @@ fn list(out: &mut String, sentences: &[String]) {
 }
 
 fn table(table: &Table) -> String {
+    let intervals = match &table.no_intervals {
+        None => ", with 95% confidence intervals of the images drawn".to_owned(),
+        Some(reason) => format!(". {}", escape(reason)),
+    };
     let mut out = format!(
-        "<p>Against {} normal test {}, with 95% confidence intervals of the images drawn. AUPR: outliers are the positives. \
+        "<p>Against {} normal test {}{intervals}. AUPR: outliers are the positives. \
          FPR@95: normal ones above a threshold that catches 95% of the outliers.</p>\n<div class=\"scroll\"><table>\
          <tr><th>outliers</th><th>model</th><th>count</th><th>AUROC</th><th>AUPR</th><th>FPR@95</th></tr>\n",
         table.normal_count, table.samples
@@ -149,6 +153,7 @@ mod tests {
         let table = Table {
             columns: vec![("nae", "NAE")],
             samples: "images",
+            no_intervals: None,
             normal_count: 3,
             normal_energy: BTreeMap::new(),
             rows: Vec::new(),

@@ -25,16 +25,16 @@ use sha2::{Digest as _, Sha256};
 use crate::Seeds;
 use crate::experiments::Scale;
 use crate::experiments::record::{Record, RecordError};
-use nae_data::DataError;
-use nae_data::ImageForm;
 use nae_data::idx;
 use nae_data::own::{self, Corrupt};
+use nae_data::{DataError, ImageForm, Source};
 use nae_onnx::file::{self, FileError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
+use nae_train::recorded::OtherData;
 use nae_train::report::journal::{self, Journal};
-use nae_train::report::{AUTOENCODER, CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
+use nae_train::report::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use samples::SAMPLES;
@@ -84,6 +84,9 @@ pub struct Finished {
     pub cell: String,
     /// Its seed.
     pub seed: u64,
+    /// The SHA-256 of its data, in hexadecimal; earlier versions of the program did not record it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_sha256: Option<String>,
     /// The AUROC of every outlier set, before and after NAE training.
     pub auroc: Table,
     /// In a search, the AUROC of the selection set against validation images, by column.
@@ -95,6 +98,26 @@ pub struct Finished {
     pub diverged: bool,
     /// The processor time of its training, in seconds.
     pub processor_seconds: f64,
+}
+
+impl Finished {
+    /// The SHA-256 of its data, recorded with its results in the folder `path` or in its run folder; `None` if an earlier
+    /// version of the program recorded neither.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] if the run folder's configuration cannot be read.
+    pub(crate) fn data_sha256(&self, path: &Path) -> Result<Option<String>, RunFolderError> {
+        if self.data_sha256.is_some() {
+            return Ok(self.data_sha256.clone());
+        }
+        let folder = run_folder(path, &self.cell, self.seed);
+        if folder.join(CONFIG).exists() { RunFolder::data_sha256(&folder) } else { Ok(None) }
+    }
+}
+
+/// The folder of a model in the experiment's folder `path`.
+pub(crate) fn run_folder(path: &Path, cell: &str, seed: u64) -> PathBuf {
+    path.join(format!("{cell}-{seed}"))
 }
 
 /// An experiment that cannot be carried out.
@@ -125,6 +148,9 @@ pub enum DetectionError {
          go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
+    /// A finished model was trained on other data.
+    #[error(transparent)]
+    OtherData(#[from] OtherData),
     /// A picture cannot be written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -240,6 +266,13 @@ impl Experiment {
         self.settings.recorded(self.selection())
     }
 
+    /// The digest by which the entries of the cell `name` are found in [`CELLS`].
+    #[cfg(test)]
+    pub(crate) fn digest_of(&self, name: &str) -> Option<String> {
+        let cell = self.settings.cells.iter().find(|cell| cell.name == name)?;
+        Some(self.cell_digest(self.selection(), cell))
+    }
+
     fn cell_digest(&self, selection: Option<&str>, cell: &Cell) -> String {
         self.digest(&self.settings.recorded_cell(selection, &cell.name))
     }
@@ -266,11 +299,13 @@ impl Experiment {
         std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
         self.record().write(path)?;
         let mut finished = self.finished(path)?;
+        let mut sources = Vec::new();
         for job in self.jobs()? {
-            if finished.iter().any(|f| f.cell == job.cell.name && f.seed == job.seed) {
+            if let Some(done) = finished.iter().find(|f| f.cell == job.cell.name && f.seed == job.seed) {
+                self.check_data(&job, done, path, &mut sources)?;
                 continue;
             }
-            let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
+            let folder = run_folder(path, &job.cell.name, job.seed);
             let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
             Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
             // Only now: if interrupted before, the run continues from its last state and is evaluated again.
@@ -278,6 +313,38 @@ impl Experiment {
             finished.push(done);
         }
         Ok(finished)
+    }
+
+    /// Checks that the data are those of the finished model `done` in the folder `path`. If they are not available here,
+    /// nothing contradicts its results. `sources` keeps the digests of data that have been read.
+    fn check_data(
+        &self,
+        job: &Job<'_>,
+        done: &Finished,
+        path: &Path,
+        sources: &mut Vec<(Source, String)>,
+    ) -> Result<(), DetectionError> {
+        let (config, source) = (&job.cell.config, job.cell.config.source());
+        let data = source.folder_name().map(|name| self.data.join(name));
+        let Some(recorded) = done.data_sha256(path)? else { return Ok(()) };
+        if data.as_ref().is_some_and(|folder| !folder.exists()) {
+            return Ok(());
+        }
+        let found = match sources.iter().find(|(known, _)| known == source) {
+            Some((_, sha256)) => sha256.clone(),
+            None => {
+                let loaded = source.load(data.as_deref(), &config.form(), Corrupt::Skip).map_err(RunError::Data)?;
+                sources.push((source.clone(), loaded.sha256.clone()));
+                loaded.sha256
+            }
+        };
+        let folder = run_folder(path, &done.cell, done.seed);
+        if found == recorded { Ok(()) } else { Err(OtherData { folder, recorded, found }.into()) }
+    }
+
+    /// The data set of the cell `name`.
+    pub(crate) fn source(&self, name: &str) -> Option<&Source> {
+        self.settings.cells.iter().find(|cell| cell.name == name).map(|cell| cell.config.source())
     }
 
     fn train(
@@ -354,6 +421,7 @@ impl Experiment {
         let finished = Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
+            data_sha256: Some(prepared.data_sha256.clone()),
             auroc: Table::of(&prepared.evaluate(&columns, engine, device)),
             selection_auroc: searched.iter().filter_map(of_selection).collect(),
             kept_update: outcome.kept_update,
@@ -377,6 +445,6 @@ impl Experiment {
             }
         };
         let selection = self.selection() == Some(&set.name);
-        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given, selection })
+        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given, selection, sha256: None })
     }
 }

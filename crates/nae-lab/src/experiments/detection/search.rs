@@ -154,6 +154,7 @@ mod tests {
         let model = |cell: &Cell, seed, selection: [f64; 2]| Finished {
             cell: cell.name.clone(),
             seed,
+            data_sha256: None,
             auroc: serde_json::from_value(serde_json::json!({ "normal_count": 0, "rows": [] })).expect("a table"),
             selection_auroc: ["vae_reconstruction", "vae_likelihood"]
                 .map(str::to_owned)
