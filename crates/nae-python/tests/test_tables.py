@@ -24,7 +24,7 @@ def mixed():
 @pytest.fixture(scope="module")
 def mixed_model(mixed):
     with pytest.warns(UserWarning, match="columns left out: fixed"):
-        return nae_edge.train(mixed, missing="fill", pretraining_updates=40, updates=2, progress=False)
+        return nae_edge.train(mixed, missing="fill", pretraining_updates=400, updates=2, progress=False)
 
 
 def test_a_frame_is_a_matrix_is_a_file(table_model, readings, tmp_path):
@@ -58,8 +58,8 @@ def test_categories_and_gaps_mean_the_same_everywhere(mixed, mixed_model, tmp_pa
     arrow = pyarrow.Table.from_pandas(mixed)
     for form in [mixed, polars.from_pandas(mixed), arrow, mixed.astype({"kind": "category"})]:
         np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
-    odd = mixed.iloc[:1].assign(kind="violet")
-    assert detector.score(odd).energies[0] > expected[0]
+    odd = detector.score(mixed.assign(kind="violet")).energies
+    assert np.mean(odd > expected) > 0.9
 
 
 def test_a_series_is_scored_by_windows(readings):
