@@ -74,11 +74,18 @@ fn a_model_is_measured_in_every_form_it_has() {
             let result = result(command.arg("--json"));
             assert_eq!(result["auroc"]["rows"][0]["outliers"], "standing");
             assert_eq!(result["auroc"]["rows"][0]["count"], 20);
+            // A run's folder has it in its results, and a model file in its contract.
+            assert_eq!(result["threshold"], trained["threshold"], "{}", model.display());
+            assert!(result["caught"]["standing"].is_number(), "{result}");
             result["auroc"]["rows"][0]["figures"].as_object().unwrap().values().next().unwrap()["auroc"]["value"]
                 .clone()
         })
         .collect();
     assert!(figures[0].is_number() && figures.iter().all(|figure| *figure == figures[0]), "{figures:?}");
+
+    let mut both = nae_train();
+    both.arg("eval").arg(&folder_of_run).arg("--normal").arg(&normal).arg("--data").arg(&normal);
+    assert_eq!(run(&mut both).status.code(), Some(2));
 
     let message = refused(nae_train().arg("eval").arg(path.join("run.onnx")));
     assert!(message.contains("--normal"), "{message}");

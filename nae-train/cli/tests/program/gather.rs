@@ -89,6 +89,16 @@ fn cells_and_seeds_of_several_folders_are_one_table() {
     command.args(["reproduce", "mnist-holdout", "--scale", "smoke", "--data", data, "--out"]).arg(&older);
     let message = refused(&mut command);
     assert!(message.contains("program version 0.0.9, and this is 0.1.0"), "{message}");
+    let others = at("other data");
+    crate::made_up_mnist::write_of(&others.join("mnist"), 254);
+    let others = others.to_str().unwrap();
+    reproduce(&at("elsewhere"), "mnist-holdout", &["--data", others, "--cells", "digit-1", "--seeds", "3,"]);
+    let message = refuses(&[&at("shared"), &at("elsewhere")]);
+    assert!(message.contains("elsewhere/digit-1-3 do not belong") && message.contains("SHA-256 is"), "{message}");
+    let mut command = nae_train();
+    command.args(["reproduce", "mnist-holdout", "--scale", "smoke", "--data", others, "--cells", "digit-1", "--seeds"]);
+    let message = refused(command.args(["0,", "--out"]).arg(at("shared/a")));
+    assert!(message.contains("shared/a/digit-1-0") && message.contains("give the same --data"), "{message}");
     let settings = at("mine.toml");
     let printed = run(nae_train().args(["reproduce", "mnist-holdout", "--print"]));
     let text =

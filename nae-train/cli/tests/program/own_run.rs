@@ -242,6 +242,34 @@ fn the_distance_to_a_table_is_a_model_for_every_backend() {
     assert_made_again(path, &data);
 }
 
+/// The nearest of the remembered images is then a copy, at a distance of 0.
+#[test]
+fn copies_of_images_are_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = path.join("good");
+    std::fs::create_dir(&data).unwrap();
+    for image in 0..60u32 {
+        let pixels: Vec<String> = (0..64)
+            .map(|at: u32| (image.wrapping_mul(7919).wrapping_add(at * at * (image + 3)) % 17).to_string())
+            .collect();
+        for copy in 0..5 {
+            let text = format!("P2 8 8 16\n{}\n", pixels.join(" "));
+            std::fs::write(data.join(format!("{image}-{copy}.pgm")), text).unwrap();
+        }
+    }
+    let output = run(&mut train(path, "one", &data, &["--json", "--method", "knn"]));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warnings = result["warnings"].to_string();
+    assert!(
+        warnings.contains("of 30 calibration images") && warnings.contains("are copies of training images"),
+        "{warnings}"
+    );
+    assert_eq!(result["device"], "cpu");
+    assert_eq!(result["given_outliers"], serde_json::json!([]));
+}
+
 #[test]
 fn the_nearest_rows_of_a_table_are_a_model() {
     let folder = TempDir::new().unwrap();
