@@ -117,6 +117,11 @@ impl ImageSet {
         self.parts.as_ref().is_some_and(Parts::are_tiles)
     }
 
+    /// Whether samples are windows of a time series.
+    pub fn are_windows(&self) -> bool {
+        self.parts.is_some() && !self.are_tiles()
+    }
+
     /// Returns a copy with other values, of the same number and in [0, 1].
     pub(super) fn with_values(&self, values: Vec<f32>) -> Self {
         debug_assert_eq!(values.len(), self.values.len());

@@ -392,13 +392,7 @@ mod tests {
     fn a_digest_depends_on_the_data() {
         let folder = tempfile::tempdir().expect("a folder");
         let digest = |grey: u8| {
-            for part in ["train", "t10k"] {
-                let header = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28];
-                let images: Vec<u8> = header.into_iter().chain([grey; 784]).collect();
-                std::fs::write(folder.path().join(format!("{part}-images-idx3-ubyte")), images).expect("writes");
-                let labels = [0, 0, 8, 1, 0, 0, 0, 1, 3];
-                std::fs::write(folder.path().join(format!("{part}-labels-idx1-ubyte")), labels).expect("writes");
-            }
+            crate::one_image_mnist::write(folder.path(), grey);
             let comparison = Comparison {
                 config: nae_train::config::preset::load("mnist-holdout").expect("valid"),
                 seeds: Seeds::first(1).expect("one"),

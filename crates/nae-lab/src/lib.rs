@@ -12,6 +12,8 @@ pub mod compare;
 pub mod density;
 pub mod experiments;
 pub mod gather;
+#[cfg(test)]
+mod one_image_mnist;
 pub mod paper;
 mod seeds;
 

@@ -298,7 +298,7 @@ impl Request {
         let (model, warnings, json) = if self.report {
             let conclusion = run.conclude(device)?;
             conclusion.report(&run, device, folder).map_err(|error| Failure::value(&error))?;
-            let json = conclusion.summary(&run).json().to_string();
+            let json = conclusion.result(&run, folder).to_string();
             (model(&conclusion.metadata)?, conclusion.warnings, Some(json))
         } else {
             let metadata = run.prepared.calibrate(&*run.outcome.model, device)?;

@@ -52,7 +52,7 @@ impl Evaluation {
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
             samples,
-            are_windows: test.parts().is_some() && !test.are_tiles(),
+            are_windows: test.are_windows(),
             normal: scored(test),
             outliers: sets
                 .iter()

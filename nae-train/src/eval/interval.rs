@@ -93,7 +93,7 @@ pub(crate) fn bootstrap<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::metrics::{aupr, auroc, false_positive_rate_at_95, thresholds};
+    use crate::eval::metrics::{area_under_roc, aupr, auroc, false_positive_rate_at_95, thresholds};
     use crate::sample::NoiseSource;
     use burn::tensor::Device;
 
@@ -138,17 +138,6 @@ mod tests {
                 (low..=high).contains(&TRUTH)
             })
             .count()
-    }
-
-    /// The AUROC by the trapezoids below the ROC curve.
-    fn area_of(thresholds: &[Alarms]) -> Option<f64> {
-        let Alarms { caught: outliers, false_alarms: normal } = *thresholds.last()?;
-        let (mut area, mut last) = (0.0, Alarms { caught: 0, false_alarms: 0 });
-        for &now in thresholds {
-            area += (now.false_alarms - last.false_alarms) as f64 * (now.caught + last.caught) as f64 / 2.0;
-            last = now;
-        }
-        Some(area / (outliers * normal) as f64)
     }
 
     /// The same intervals from samples that are each sorted, as the definition of the metrics says.
@@ -198,7 +187,7 @@ mod tests {
     fn intervals_cover() {
         let newcombe = covered(|n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
         let bootstrapped = covered(|n, o, seed| {
-            let [interval] = bootstrap([area_of], n, o, seed).expect("not empty");
+            let [interval] = bootstrap([area_under_roc], n, o, seed).expect("not empty");
             interval
         });
         // 190 ± 3.1 are expected; the bounds are four standard deviations.

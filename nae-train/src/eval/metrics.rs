@@ -8,21 +8,20 @@
 ///
 /// `None` if one of the sets is empty or an energy is NaN.
 pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
-    if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
-        return None;
+    area_under_roc(&thresholds(normal, outlier)?)
+}
+
+/// The same from the alarms of every threshold, as the sum of trapezoids: in each, a tie counts half.
+///
+/// `None` if there are no thresholds.
+pub(crate) fn area_under_roc(thresholds: &[Alarms]) -> Option<f64> {
+    let Alarms { caught: outliers, false_alarms: normal } = *thresholds.last()?;
+    let (mut area, mut last) = (0.0, Alarms { caught: 0, false_alarms: 0 });
+    for &now in thresholds {
+        area += (now.false_alarms - last.false_alarms) as f64 * (now.caught + last.caught) as f64 / 2.0;
+        last = now;
     }
-    let mut all: Vec<(f32, bool)> =
-        normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut outlier_ranks = 0.0;
-    let mut start = 0;
-    for group in all.chunk_by(|a, b| a.0 == b.0) {
-        let mean_rank = start as f64 + (group.len() + 1) as f64 / 2.0;
-        outlier_ranks += mean_rank * group.iter().filter(|e| e.1).count() as f64;
-        start += group.len();
-    }
-    let (n, m) = (normal.len() as f64, outlier.len() as f64);
-    Some((outlier_ranks - m * (m + 1.0) / 2.0) / (n * m))
+    Some(area / (outliers as f64 * normal as f64))
 }
 
 /// The area under the precision–recall curve, as average precision: Σ (Rₖ − Rₖ₋₁) Pₖ over the thresholds, from the

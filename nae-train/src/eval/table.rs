@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluation::Evaluation;
 use super::interval::{Interval, bootstrap, of_auroc};
-use super::metrics::{aupr, auroc, false_positive_rate_at_95, thresholds};
+use super::metrics::{area_under_roc, aupr, false_positive_rate_at_95, thresholds};
 use crate::config::Config;
 use crate::energy::mean;
 use crate::methods::reference::NearestNeighbours;
@@ -152,7 +152,7 @@ pub struct Row {
 /// but not the seed of the training; windows of a time series have none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DetectionFigures {
-    /// The AUROC: [`auroc`].
+    /// The AUROC: [`auroc`](super::metrics::auroc).
     pub auroc: Figure,
     /// The area under the precision–recall curve: [`aupr`].
     pub aupr: Figure,
@@ -174,12 +174,11 @@ impl DetectionFigures {
     /// Measures all figures, with intervals if the samples are `independent`; `None` if one of the sets is empty or a
     /// score is NaN.
     pub fn measure(normal: &[f32], outlier: &[f32], independent: bool) -> Option<Self> {
-        let area = auroc(normal, outlier)?;
         let thresholds = thresholds(normal, outlier)?;
-        let resampled: [fn(&[_]) -> Option<f64>; 2] = [aupr, false_positive_rate_at_95];
+        let area = area_under_roc(&thresholds)?;
         let intervals = if independent {
             // Any seed is suitable; a fixed one gives the same figures for the same model.
-            bootstrap(resampled, normal, outlier, 0)?.map(Some)
+            bootstrap([aupr, false_positive_rate_at_95], normal, outlier, 0)?.map(Some)
         } else {
             [None; 2]
         };
@@ -199,7 +198,7 @@ impl std::fmt::Display for Figure {
 }
 
 /// Why figures of windows have no intervals.
-const NO_INTERVALS: &str = "No confidence intervals: windows of a time series are like their neighbours, and intervals that count      them as independent are too narrow";
+const NO_INTERVALS: &str = "No confidence intervals: windows of a time series are like their neighbours, and intervals that count them as independent are too narrow";
 
 /// All rows, with the normal data they are compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

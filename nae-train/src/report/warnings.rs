@@ -59,8 +59,7 @@ fn copies(split: &Split, noun: &str) -> Option<String> {
         return None;
     }
     // Units of windows are stretches of them.
-    let are_windows = split.train.parts().is_some() && !split.train.are_tiles();
-    let noun = if are_windows { "stretches" } else { noun };
+    let noun = if split.train.are_windows() { "stretches" } else { noun };
     let said = parts.map(|(part, repeated, all)| format!("{repeated} of {all} {part} {noun}"));
     Some(format!(
         "{} are copies of training {noun}, value for value: the model knows them, so that the threshold is too low for new \

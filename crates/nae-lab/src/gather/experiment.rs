@@ -226,13 +226,7 @@ mod tests {
         let data = folder.path().join("data");
         let mnist = data.join("mnist");
         std::fs::create_dir_all(&mnist).expect("makes");
-        for part in ["train", "t10k"] {
-            let images: Vec<u8> =
-                [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28].into_iter().chain([7; 784]).collect();
-            std::fs::write(mnist.join(format!("{part}-images-idx3-ubyte")), images).expect("writes");
-            let labels = [0, 0, 8, 1, 0, 0, 0, 1, 3];
-            std::fs::write(mnist.join(format!("{part}-labels-idx1-ubyte")), labels).expect("writes");
-        }
+        crate::one_image_mnist::write(&mnist, 7);
         let run = |out: &Path, data: &Path| {
             let (device, stop) = (burn::tensor::Device::flex(), std::sync::atomic::AtomicBool::new(false));
             experiment(data)
