@@ -23,7 +23,7 @@ use super::pictures::{Kind, Pictures};
 use super::receiver::Receiver;
 use super::shown::Shown;
 
-/// The most bytes of a frame's name that an alarm contains, so that the alarm fits in its slot of the journal.
+/// The most bytes of a name in an alarm's JSON, so that the alarm fits in its slot of the journal.
 const NAME_LENGTH: usize = 200;
 
 /// An alarm as it is sent to receivers. If a receiver sees an `id` twice, it already has the alarm.
@@ -193,9 +193,15 @@ fn record(text: &str) -> Option<AlarmRecord> {
     })
 }
 
-/// The beginning of a name, as much as fits in an alarm.
+/// The beginning of a name, as much as fits in an alarm. A character may take more bytes in JSON than in the name.
 fn cut(name: &str) -> &str {
-    &name[..name.floor_char_boundary(NAME_LENGTH)]
+    let mut length = 0;
+    let end = name.char_indices().find(|(_, character)| {
+        // The quotation marks around it do not count.
+        length += serde_json::to_string(character).map_or(0, |text| text.len() - 2);
+        length > NAME_LENGTH
+    });
+    end.map_or(name, |(end, _)| &name[..end])
 }
 
 #[cfg(test)]
@@ -207,26 +213,33 @@ mod tests {
     #[test]
     fn the_longest_alarm_fits_in_its_slot() {
         let camera: CameraName = "x".repeat(64).parse().unwrap();
-        let name = "ö".repeat(NAME_LENGTH);
+        for (character, kept) in [("ö", NAME_LENGTH / 2), ("x", NAME_LENGTH), ("\"", NAME_LENGTH / 2), ("\u{1}", 33)] {
+            let name = character.repeat(NAME_LENGTH);
+            assert_eq!(cut(&name), character.repeat(kept));
+            let text = longest(&camera, &name);
+            assert!(text.len() <= 1008, "{}: {text}", text.len());
+        }
+    }
+
+    /// The longest alarm of a frame with this name, from a source with the same name.
+    fn longest(camera: &CameraName, name: &str) -> String {
         let (id, small) = (format!("{camera}-{}-{}", u64::MAX >> 20, 1_u64 << 40), Some(-f32::MIN_POSITIVE));
         let alarm = Alarm {
             id: &id,
             number: 1 << 40,
-            camera: &camera,
+            camera,
             time: Timestamp::MAX.to_string(),
             energy: -f32::MIN_POSITIVE,
             threshold: small,
             false_positive_rate: small,
             p_value: small,
-            source: cut(&name),
-            frame: Some(cut(&name)),
+            source: cut(name),
+            frame: Some(cut(name)),
             model: "01234567",
             night: Some(false),
             regions: Some("01234567"),
             picture: format!("/api/cameras/{camera}/alarms/{}/image", 1_u64 << 40),
         };
-        let text = serde_json::to_string(&alarm).unwrap();
-        assert!(text.len() <= 1008, "{}: {text}", text.len());
-        assert_eq!(cut(&name).len(), NAME_LENGTH);
+        serde_json::to_string(&alarm).unwrap()
     }
 }

@@ -47,15 +47,15 @@ pub(crate) struct Camera {
     pub(crate) lane: Lane,
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
-    quiet: Arc<Quiet>,
+    pub(crate) quiet: Arc<Quiet>,
     /// The regions that limit what the model sees of a frame.
     pub(crate) sight: Arc<Sight>,
     pub(crate) day_night: Arc<DayNight>,
     pub(crate) in_use: Arc<InUse>,
     /// What belongs to the model of the day and to that of the night.
     own: PerCondition<Own>,
-    /// Held while a frame is processed: the model in use is exchanged only between two frames, so that a single model
-    /// processes each frame.
+    /// Held while a frame is processed, so that the model of the other condition comes into use only between two frames.
+    /// The model of a condition may be exchanged meanwhile: whoever takes a score checks which model it is of.
     frame: Mutex<()>,
     pub(crate) alarms: Alarms,
     pub(crate) metrics: Arc<CameraMetrics>,
@@ -244,7 +244,7 @@ impl Camera {
         Ok(())
     }
 
-    /// Prevents an exchange of models while a frame is processed.
+    /// Prevents a change between day and night while a frame is processed.
     pub(crate) fn on_its_way(&self) -> MutexGuard<'_, ()> {
         // A poisoned lock does no harm: it contains no data.
         self.frame.lock().unwrap_or_else(PoisonError::into_inner)
@@ -347,7 +347,8 @@ impl Camera {
 
     /// Records that the model with the digest `by` scored a frame, or failed on it.
     pub(crate) fn scored(&self, by: &str, failure: Option<&str>) {
-        // The model in use cannot change while a frame is processed.
+        // The caller holds the lock on day and night. If the model was exchanged meanwhile, the keeper notices that it
+        // is not the model `by`.
         let Own { keeper, learn } = self.of_in_use();
         if keeper.scored(by, failure) {
             learn.taken_back(failure.unwrap_or_default());

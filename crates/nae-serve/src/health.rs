@@ -1,4 +1,5 @@
-//! Tests whether a running service, for example in a container, is ready. The conditions are in `scorer`.
+//! Tests whether a running service, for example in a container, is ready. What that means is in `http`, at the address
+//! `/readyz`.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Requests whether the service is ready to score.
+    /// Requests whether the service is ready.
     ///
     /// # Errors
     /// If it cannot be reached within five seconds, or is not ready; the error contains the reason.

@@ -198,12 +198,11 @@ impl Keeper {
         self.add(Change::FalsePositiveRate(rate))
     }
 
-    /// Calibrates on the frames between `from` and `to` seconds ago, which a person says are normal. Returns the number
-    /// of frames.
+    /// Calibrates on the frames between `from` and `to` seconds ago, which a person says are normal.
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub(crate) fn recalibrate(&self, from: f64, to: f64) -> Result<usize, ChangeError> {
+    pub(crate) fn recalibrate(&self, from: f64, to: f64) -> Result<(), ChangeError> {
         let model = self.model().ok_or(NoModel)?;
         let mut energies = self.monitor.energies(self.condition, from, to);
         let found = energies.len();
@@ -220,8 +219,7 @@ impl Keeper {
             spacing: calibration.spacing(),
             table: calibration.table().to_vec(),
             false_positive_rate: rate,
-        })?;
-        Ok(found)
+        })
     }
 
     fn add(&self, change: Change) -> Result<(), ChangeError> {

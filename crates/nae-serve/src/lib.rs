@@ -69,6 +69,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use nae_onnx::file::FileError;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -100,8 +101,8 @@ const LAST_HISTORY: Duration = Duration::from_secs(5);
 /// How long the frames that were taken may take when the service stops.
 const LAST_FRAMES: Duration = Duration::from_secs(15);
 
-/// The maximum number of thumbnails that are made at the same time.
-const THUMBNAILS: usize = 2;
+/// The maximum number of pictures that are made for browsers at the same time.
+const DRAWN: usize = 2;
 
 /// The state that all parts share.
 struct Service {
@@ -114,9 +115,8 @@ struct Service {
     limits: Limits,
     /// The energies and alarms on disk.
     history: History,
-    /// Limits the number of frames that are decoded for thumbnails at the same time, since each takes the memory of a
-    /// whole frame.
-    thumbnails: Semaphore,
+    /// Limits the number of pictures that are made for browsers at the same time.
+    drawing: Semaphore,
     stopping: watch::Sender<bool>,
 }
 
@@ -145,6 +145,13 @@ impl Service {
 /// # Errors
 /// [`ConfigError`] for invalid settings; otherwise, the reason why the service cannot start.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Comes first: without the handler, this signal ends the process. The handlers of the signals to stop come later:
+    // until there is something to end in order, the system ends the process at once.
+    let told_to_reload = {
+        let _in_runtime = runtime.enter();
+        Reload::listen()?
+    };
     let config = Config::read(flags, std::env::vars_os())?;
     let models = Arc::new(Models::default());
     let bases = open_models(&config, &models)?;
@@ -158,8 +165,7 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             config.state.display()
         );
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, bases, &models))?;
+    runtime.block_on(serve(config, bases, &models, told_to_reload))?;
     // Threads that wait for a backend must not keep the process running.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
@@ -196,9 +202,14 @@ fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Option<Op
     Ok(opened)
 }
 
-async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>) -> anyhow::Result<()> {
+async fn serve(
+    config: Config,
+    bases: Vec<Option<Opened>>,
+    models: &Arc<Models>,
+    told_to_reload: Reload,
+) -> anyhow::Result<()> {
     // Comes before anything starts that has to be ended in order.
-    let (told_to_stop, told_to_reload) = signals::listen()?;
+    let told_to_stop = Stop::listen()?;
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
@@ -238,7 +249,7 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         metrics,
         limits,
         history,
-        thumbnails: Semaphore::new(THUMBNAILS),
+        drawing: Semaphore::new(DRAWN),
         stopping,
     });
     // Comes after the journals, which allocate their space first.
@@ -349,23 +360,37 @@ async fn tell_to_reload(mut told: Reload, service: Arc<Service>) {
 async fn attend(camera: Arc<Camera>) {
     let mut tick = tokio::time::interval(ATTENTION);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_kept = true;
+    let (mut is_stored, mut is_snooze_stored) = (true, true);
     loop {
         tick.tick().await;
         camera.monitor.attend(Moment::now());
         camera.attend_to_day_night(Moment::now());
         if camera.day_night.has_changed() {
-            let own = Arc::clone(&camera);
-            // Runs in another thread, so that frames do not wait for the disk.
-            let written = tokio::task::spawn_blocking(move || own.day_night.keep()).await;
-            let was_kept = std::mem::replace(&mut is_kept, !matches!(written, Ok(Err(_))));
-            if let Ok(Err(error)) = written
-                && was_kept
-            {
+            let failed = store(&camera, &mut is_stored, |camera| camera.day_night.keep()).await;
+            if let Some(error) = failed {
                 tracing::warn!(%error, "whether it is day or night is not kept over a restart; it is tried again");
             }
         }
+        if camera.quiet.is_outdated(Moment::now()) {
+            let failed = store(&camera, &mut is_snooze_stored, |camera| camera.quiet.keep(Moment::now())).await;
+            if let Some(error) = failed {
+                tracing::warn!(%error, "the remaining time of the snooze is not kept over a restart; it is tried again");
+            }
+        }
     }
+}
+
+/// Writes something in another thread, so that frames do not wait for the disk. Returns an error only if the write
+/// before it did not fail.
+async fn store(
+    camera: &Arc<Camera>,
+    is_stored: &mut bool,
+    write: impl FnOnce(&Camera) -> Result<(), FileError> + Send + 'static,
+) -> Option<FileError> {
+    let camera = Arc::clone(camera);
+    let error = tokio::task::spawn_blocking(move || write(&camera)).await.ok().and_then(Result::err);
+    let was_stored = std::mem::replace(is_stored, error.is_none());
+    error.filter(|_| was_stored)
 }
 
 /// Reloads the models of a camera on request, independently of the other cameras.

@@ -52,6 +52,8 @@ struct State {
     /// The reason why alarms were suspended at the last check; in that case, the filter is empty.
     off: Option<Off>,
     latest: Option<Latest>,
+    /// Why the last frame could not be scored; `None` if it was scored, or if there is no model yet.
+    failure: Option<String>,
     /// The frame that raised the last alarm.
     alarmed: Option<Arc<Shown>>,
     source: SourceState,
@@ -124,6 +126,7 @@ impl Monitor {
             filter: AlarmFilter::new(alarm)?,
             off: None,
             latest: None,
+            failure: None,
             alarmed: None,
             source: SourceState::None,
             number: 0,
@@ -166,6 +169,7 @@ impl Monitor {
         }
         self.attend_to(&mut state, now);
         state.number += 1;
+        state.failure = None;
         let was_on = state.filter.is_raised();
         // The only place that decides whether a frame counts for an alarm.
         let alarm = if self.quiet.counts(frame.taken, now) && model.condition == state.model_for {
@@ -214,10 +218,18 @@ impl Monitor {
     pub(crate) fn observe_unscored(&self, frame: &Frame) {
         let mut state = self.lock();
         state.number += 1;
+        state.failure = None;
         let model_for = state.model_for;
         state.memory[model_for].remember(Recent { image: frame.bytes.clone(), normal: false });
         state.latest = Some(Latest::Unscored(Arc::new(state.taken(frame))));
         self.tell(Event::Unscored { number: state.number, name: frame.name.clone() });
+    }
+
+    /// Takes a frame that could not be scored, and the reason: from now on, nobody can tell whether frames are normal.
+    pub(crate) fn failed(&self, frame: &Frame, reason: String) {
+        let mut state = self.lock();
+        state.failure = Some(reason.clone());
+        self.tell(Event::Unreadable { reason, name: frame.name.clone() });
     }
 
     /// Checks whether alarms are raised now: sends an event about a change, and clears an active alarm if they are
@@ -270,6 +282,11 @@ impl Monitor {
     /// The frame to show.
     pub(crate) fn latest(&self) -> Option<Latest> {
         self.lock().latest.clone()
+    }
+
+    /// Why the last frame could not be scored; `None` if it was scored, or if there is no model yet.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
     }
 
     /// The frame that raised the last alarm since the start.
@@ -332,6 +349,9 @@ impl Monitor {
         if of == state.model_for {
             self.clear(&mut state, Moment::now());
         }
+        if other_network {
+            state.failure = None;
+        }
         let memory = &mut state.memory[of];
         memory.watch_anew(model);
         if other_network {
@@ -367,6 +387,8 @@ impl Monitor {
     pub(crate) fn regions_changed(&self, models: &PerCondition<Option<Arc<Model>>>) {
         let mut state = self.lock();
         self.clear(&mut state, Moment::now());
+        // The regions may have left nothing of the frame.
+        state.failure = None;
         for condition in Condition::ALL {
             let memory = &mut state.memory[condition];
             memory.watch_anew(models[condition].as_deref());

@@ -1,8 +1,10 @@
 //! The threads that score: one pool for all cameras. The jobs of each camera wait in a separate bounded lane; a thread
-//! takes the waiting jobs of one lane, up to a batch, and scores them in one call of that camera's model. Lanes take
-//! turns, so that each waits at most for one batch of every other lane. Within a lane, frames of the camera precede
-//! images of requests; a request whose client has disconnected is not scored. Results are returned by a closure, called
-//! in that thread.
+//! takes a batch of one lane, and scores it in one call of that camera's model. Lanes take turns, so that each waits at
+//! most for one batch of every other lane. A batch is one frame of the camera, or images of requests. Frames precede
+//! requests: a batch takes no further image while a frame waits, and only as many as take a short time ([`QUICK`]), so
+//! that requests with slow images, or for a slow model, delay a frame by one image. A request whose client has
+//! disconnected is not scored, nor a frame that was withdrawn ([`Turn`]). Results are returned by a closure, called in
+//! that thread.
 //!
 //! A thread that hangs in a backend cannot be stopped. The time limit is that of one image: it starts anew for each
 //! image that is decoded, and if the network scores several in one call, it is multiplied by their number. After a
@@ -23,12 +25,16 @@ use nae_infer::{ScoreError, Scored};
 use super::camera_name::CameraName;
 use super::model::{Current, Model, NoModel};
 use super::regions::{Applied, NothingSeen, Seen, View};
-use waiting::{Job, Waiting};
+pub(crate) use turn::{NoAnswer, Turn};
+use waiting::{Job, Origin, Waiting};
 
+mod turn;
 mod waiting;
 
 /// The maximum number of jobs that are scored in one call.
 const BATCH: usize = 32;
+/// How long the images of a batch may take to be prepared, and how long in the network, if there are several.
+const QUICK: Duration = Duration::from_millis(20);
 /// The number of threads, for each in the pool, that a lane may lose without a score in between before it is given up.
 const STUCK_FOR_EACH: usize = 4;
 /// How long a batch may occupy its place in the pool if there are other lanes.
@@ -153,6 +159,22 @@ struct LaneState {
     /// last score.
     stuck: usize,
     stuck_of_model: usize,
+    /// The model that scored last, and the time that it took for an image.
+    pace: Option<(Weak<Model>, Duration)>,
+}
+
+impl LaneState {
+    /// The number of images that `model` may score in one call: one if its pace is not known; and one after a hang, so
+    /// that a further hang is detected sooner and leaves no other job without an answer.
+    fn most(&self, model: &Arc<Model>) -> usize {
+        match &self.pace {
+            Some((of, pace)) if self.stuck_of_model == 0 && of.as_ptr() == Arc::as_ptr(model) => {
+                let most = QUICK.as_nanos() / pace.as_nanos().max(1);
+                most.clamp(1, BATCH as u128) as usize
+            }
+            _ => 1,
+        }
+    }
 }
 
 /// A place in the pool.
@@ -187,6 +209,14 @@ impl Step {
     fn is_stuck(&self, timeout: Duration) -> bool {
         self.since.elapsed() >= timeout.saturating_mul(self.jobs)
     }
+}
+
+/// A thread, the place that it had when it began its batch, and the batch's lane.
+#[derive(Clone, Copy)]
+struct Worker {
+    lane: usize,
+    place: usize,
+    thread: u64,
 }
 
 struct Overdue {
@@ -234,9 +264,16 @@ impl Scorer {
 }
 
 impl Lane {
-    /// Submits a frame of the camera; `reply` is called with the result, at once if there is no room.
-    pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
-        self.take_in(Job { input, reply: Box::new(reply), client: None });
+    /// Submits a frame of the camera; `reply` is called with the result, at once if there is no room. [`Turn::wait`]
+    /// waits for it.
+    pub(crate) fn submit(
+        &self,
+        input: Input,
+        reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static,
+    ) -> Arc<Turn> {
+        let turn = Arc::default();
+        self.take_in(Job { input, reply: Box::new(reply), origin: Origin::Frame(Arc::clone(&turn)) });
+        turn
     }
 
     /// Submits the image of a request. If the value behind `client` is dropped before the job's turn, the job is not
@@ -247,7 +284,7 @@ impl Lane {
         client: Weak<()>,
         reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static,
     ) {
-        self.take_in(Job { input, reply: Box::new(reply), client: Some(client) });
+        self.take_in(Job { input, reply: Box::new(reply), origin: Origin::Request(client) });
     }
 
     fn take_in(&self, job: Job) {
@@ -321,13 +358,13 @@ impl Shared {
     }
 
     fn work(&self, place: usize, thread: u64) {
-        while let Some((lane, jobs)) = self.take(place) {
+        while let Some((lane, first)) = self.take(place) {
             let model = self.lanes[lane].model.load_full();
             let has_scored = match &model {
-                Some(model) => score(model, jobs, |jobs| self.goes_on(place, thread, jobs)),
+                Some(model) => self.score(model, first, Worker { lane, place, thread }),
                 None => {
-                    // The model was removed while the jobs waited.
-                    jobs.into_iter().for_each(|job| (job.reply)(Err(NoModel.into())));
+                    // The model was removed while the job waited.
+                    (first.reply)(Err(NoModel.into()));
                     false
                 }
             };
@@ -340,8 +377,53 @@ impl Shared {
         }
     }
 
-    /// Waits for jobs of one lane; `None` if all are done and no more will come.
-    fn take(&self, place: usize) -> Option<(usize, Vec<Job>)> {
+    /// Scores a batch that begins with `first`, and sends the results. Returns whether there was any score.
+    fn score(&self, model: &Arc<Model>, first: Job, worker: Worker) -> bool {
+        let detector = &model.detector;
+        let most = if first.is_frame() { 1 } else { self.lock().lanes[worker.lane].most(model) };
+        let (mut batch, mut replies) = (Vec::new(), Vec::new());
+        let mut has_scored = false;
+        let (begun, mut count, mut next) = (Instant::now(), 0, Some(first));
+        while let Some(Job { input, reply, .. }) = next {
+            count += 1;
+            match prepared(input, model) {
+                Ok(Prepared::Input(values, view)) => {
+                    batch.extend(values);
+                    replies.push((reply, view));
+                }
+                Ok(Prepared::Scored(scored, view)) => {
+                    has_scored = true;
+                    reply(Ok(Answer { scored, model: Arc::clone(model), view }));
+                }
+                Err(failure) => reply(Err(failure)),
+            }
+            next = if count < most && begun.elapsed() < QUICK { self.another(worker) } else { None };
+        }
+        // The limit also covers a batch that fails as a whole and is then scored one by one.
+        self.goes_on(worker, replies.len());
+        let (begun, mut scores) = (Instant::now(), 0);
+        for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
+            scores += u32::from(scored.is_ok());
+            reply(match scored {
+                Ok(scored) => Ok(Answer { scored, model: Arc::clone(model), view }),
+                Err(error) => Err(error.into()),
+            });
+        }
+        // Images that are refused take no time in the network.
+        if scores > 0 {
+            self.lock().lanes[worker.lane].pace = Some((Arc::downgrade(model), begun.elapsed() / scores));
+        }
+        has_scored || scores > 0
+    }
+
+    /// The next image of a batch of requests, unless a frame waits.
+    fn another(&self, worker: Worker) -> Option<Job> {
+        self.goes_on(worker, 1);
+        self.lock().lanes[worker.lane].waiting.next_request()
+    }
+
+    /// Waits for the first job of a batch; `None` if all are done and no more will come.
+    fn take(&self, place: usize) -> Option<(usize, Job)> {
         let mut state = self.lock();
         loop {
             let count = state.lanes.len();
@@ -349,14 +431,10 @@ impl Shared {
             if let Some(lane) = lanes.find(|&lane| self.may_begin(&state.lanes[lane])) {
                 state.turn = (lane + 1) % count;
                 let own = &mut state.lanes[lane];
-                // After a hang, one by one, so that a further hang is detected sooner and leaves no other job without
-                // an answer.
-                let most = if own.stuck_of_model > 0 { 1 } else { BATCH };
-                let jobs = own.waiting.batch(most);
-                if jobs.is_empty() {
-                    // All clients have disconnected.
+                let Some(first) = own.waiting.next() else {
+                    // Nobody waits for any of them.
                     continue;
-                }
+                };
                 own.busy += 1;
                 let step = Step::begin(1);
                 state.places[place].task = Some(Task { lane, since: step.since, step });
@@ -364,7 +442,7 @@ impl Shared {
                 if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
                     self.changed.notify_all();
                 }
-                return Some((lane, jobs));
+                return Some((lane, first));
             }
             // Jobs that wait behind another batch of their lane are still completed.
             if state.closed && state.lanes.iter().all(|lane| lane.waiting.is_empty()) {
@@ -383,7 +461,7 @@ impl Shared {
     }
 
     /// Records that a thread has reached the next step of its batch, with this number of jobs.
-    fn goes_on(&self, place: usize, thread: u64, jobs: usize) {
+    fn goes_on(&self, Worker { place, thread, .. }: Worker, jobs: usize) {
         let mut state = self.lock();
         let State { places, overdue, .. } = &mut *state;
         if places[place].thread == Some(thread) {
@@ -485,39 +563,6 @@ impl Shared {
         }
         unanswered.into_iter().for_each(|job| (job.reply)(Err(Failure::GivenUp)));
     }
-}
-
-/// Scores a batch and sends the results. Returns whether there was any score. Before each step, `goes_on` is called
-/// with its number of jobs.
-fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
-    let detector = &model.detector;
-    let mut has_scored = false;
-    let mut batch = Vec::with_capacity(jobs.len() * detector.contract().input.len());
-    let mut replies = Vec::with_capacity(jobs.len());
-    for Job { input, reply, .. } in jobs {
-        goes_on(1);
-        match prepared(input, model) {
-            Ok(Prepared::Input(values, view)) => {
-                batch.extend(values);
-                replies.push((reply, view));
-            }
-            Ok(Prepared::Scored(scored, view)) => {
-                has_scored = true;
-                reply(Ok(Answer { scored, model: Arc::clone(model), view }));
-            }
-            Err(failure) => reply(Err(failure)),
-        }
-    }
-    // The limit also covers a batch that fails as a whole and is then scored one by one.
-    goes_on(replies.len());
-    for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
-        has_scored |= scored.is_ok();
-        reply(match scored {
-            Ok(scored) => Ok(Answer { scored, model: Arc::clone(model), view }),
-            Err(error) => Err(error.into()),
-        });
-    }
-    has_scored
 }
 
 /// A job after its preparation.

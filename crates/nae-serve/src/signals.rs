@@ -20,26 +20,26 @@ pub(crate) struct Reload {
     hangup: Signal,
 }
 
-/// Installs the handlers: from now on, signals are kept until they are awaited, and do not end the process.
-///
-/// # Errors
-/// The error of the operating system.
-#[cfg(unix)]
-pub(crate) fn listen() -> io::Result<(Stop, Reload)> {
-    let stop = Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
-    Ok((stop, Reload { hangup: signal(SignalKind::hangup())? }))
-}
-
-/// Ctrl-C is handled from the first call of [`Stop::told`] on.
-///
-/// # Errors
-/// None.
-#[cfg(not(unix))]
-pub(crate) fn listen() -> io::Result<(Stop, Reload)> {
-    Ok((Stop {}, Reload {}))
-}
-
 impl Stop {
+    /// Installs the handlers, in a runtime: from now on, these signals are kept until they are awaited, and do not end
+    /// the process.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Ctrl-C is handled from the first call of [`told`](Self::told) on.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(unix))]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
     /// Completes when the service is to stop.
     #[cfg(unix)]
     pub(crate) async fn told(mut self) {
@@ -60,6 +60,24 @@ impl Stop {
 }
 
 impl Reload {
+    /// As [`Stop::listen`].
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self { hangup: signal(SignalKind::hangup())? })
+    }
+
+    /// This system has no such signal.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(unix))]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
     /// Completes when the models' files are to be opened again; false if no more signals will come.
     #[cfg(unix)]
     pub(crate) async fn told(&mut self) -> bool {

@@ -43,6 +43,8 @@ impl Verbosity {
             .with_ansi(coloured(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
             .with_writer(io::stderr)
             .with_target(self.verbose > 1)
+            // The error of a log that cannot be written would be printed there, too, and that print panics.
+            .log_internal_errors(false)
             .init();
     }
 }

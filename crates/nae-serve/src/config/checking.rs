@@ -203,10 +203,30 @@ impl FoundSettings {
                 "other users can read the broker's password on this command line: give it by --mqtt-password-file"
             );
         }
-        if let Some(user) = user {
-            address.login = Some((user, password.unwrap_or_else(|| Secret::new(""))));
-        }
+        address.login = self.login(address.login, user, password);
         Some(BrokerSettings { address, tls, client_id, alarm_topic, state_topic, home_assistant })
+    }
+
+    /// The user and the password, of the address or of settings of their own. None is passed over.
+    fn login(
+        &mut self,
+        of_address: Option<(String, Secret)>,
+        user: Option<String>,
+        password: Option<Secret>,
+    ) -> Option<(String, Secret)> {
+        let (other_user, other_password) = of_address.unzip();
+        if user.is_some() && other_user.is_some() {
+            self.problems.push("`mqtt` and `mqtt_user`: give the user in one of them".into());
+        }
+        let other_password = other_password.filter(|password| !password.expose().is_empty());
+        if password.is_some() && other_password.is_some() {
+            self.problems.push("`mqtt` and `mqtt_password`: give the password in one of them".into());
+        }
+        let (user, password) = (user.or(other_user), password.or(other_password));
+        if user.is_none() && password.is_some() {
+            self.problems.push("`mqtt_password`: there is no user: give `mqtt_user`".into());
+        }
+        Some((user?, password.unwrap_or_else(|| Secret::new(""))))
     }
 
     fn tls(&mut self) -> TlsFiles {

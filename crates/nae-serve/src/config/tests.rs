@@ -135,10 +135,10 @@ fn what_is_secret_is_not_printed() {
         token_file: file.clone(),
         webhook: flag("https://me:covert@host/covert"),
         mqtt: flag("mqtts://me:covert@broker"),
-        mqtt_password_file: file.clone(),
         ..Flags::default()
     };
     let config = read(None, &[], flags()).unwrap();
+    let flags = || Flags { mqtt: flag("mqtts://broker"), mqtt_password_file: file.clone(), ..flags() };
     let of_file = read(None, &[], Flags { mqtt_user: flag("me"), ..flags() }).unwrap();
     assert_eq!(of_file.cameras[0].mqtt.as_ref().unwrap().address.login.as_ref().unwrap().1.expose(), "covert");
     for text in [format!("{:?}", flags()), format!("{config:#?}"), format!("{of_file:?}")] {
@@ -155,6 +155,39 @@ fn what_is_secret_is_not_printed() {
         error.contains("`mqtt_password` and `mqtt_password_file`: give one") && !error.contains("covert"),
         "{error}"
     );
+}
+
+/// Before, the password was ignored if `mqtt` contained the user.
+#[test]
+fn a_brokers_user_and_password_may_come_from_two_settings() {
+    let read_login = |mqtt, user: Option<&str>, password: Option<&str>| {
+        let given = [("NAE_INFER_MQTT_USER", user), ("NAE_INFER_MQTT_PASSWORD", password)];
+        let variables: Vec<_> = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let config = read(None, &variables, Flags { model: flag("m"), mqtt: flag(mqtt), ..Flags::default() })?;
+        let login = config.cameras[0].mqtt.as_ref().unwrap().address.login.clone();
+        Ok::<_, String>(login.map(|(user, password)| (user, password.expose().to_owned())))
+    };
+    let login = |user: &str, password: &str| Ok(Some((user.to_owned(), password.to_owned())));
+    assert_eq!(read_login("mqtt://gate@host", None, Some("covert")), login("gate", "covert"));
+    assert_eq!(read_login("mqtt://host", Some("gate"), Some("covert")), login("gate", "covert"));
+    assert_eq!(read_login("mqtt://gate:covert@host", None, None), login("gate", "covert"));
+    assert_eq!(read_login("mqtt://gate@host", None, None), login("gate", ""));
+    assert_eq!(read_login("mqtt://host", Some("gate"), None), login("gate", ""));
+    assert_eq!(read_login("mqtt://host", None, None), Ok(None));
+    for (mqtt, user, password, said) in [
+        ("mqtt://host", None, Some("covert"), "`mqtt_password`: there is no user"),
+        (
+            "mqtt://gate:covert@host",
+            None,
+            Some("secret"),
+            "`mqtt` and `mqtt_password`: give the password in one of them",
+        ),
+        ("mqtt://gate:covert@host", Some("yard"), None, "`mqtt` and `mqtt_user`: give the user in one of them"),
+    ] {
+        let error = read_login(mqtt, user, password).unwrap_err();
+        assert!(error.contains(said) && !error.contains('\n'), "{error}");
+        assert!(!error.contains("covert") && !error.contains("secret"), "{error}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the file. Alarms that were active when the service ended are cleared, since the alarm filter starts empty.
+    /// Opens the file, or makes it, and adds cameras that it does not have.
     ///
     /// # Errors
     /// A reason that may be temporary.

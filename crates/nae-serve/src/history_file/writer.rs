@@ -60,7 +60,7 @@ impl Writer {
         let mut pending = Pending::of(setup.cameras.len());
         let expired = now() - i64::from(setup.limits.days) * 86_400_000;
         for (camera, alarms) in alarms.into_iter().enumerate() {
-            // The filter starts empty: none of them is active.
+            // Alarms that were active when the service ended are cleared, since the alarm filter starts empty.
             let of_camera = alarms.into_iter().filter(|alarm| alarm.time >= expired).map(AlarmChange::Raised);
             pending.alarms.extend(of_camera.chain([AlarmChange::Cleared(now())]).map(|change| (camera, change)));
         }

@@ -15,7 +15,7 @@ use super::super::camera::Camera;
 use super::super::keeper::ChangeError;
 use super::super::quiet::{AlarmState, LONGEST};
 use super::asked::OfAddress;
-use super::{Problem, body, json};
+use super::{Problem, apart, body, json};
 
 /// The default limit for the size of a request, in bytes.
 const LIMIT: usize = 1 << 16;
@@ -71,16 +71,12 @@ pub(super) async fn change<T: Send + 'static>(
     make: impl FnOnce(&Camera) -> Result<T, ChangeError> + Send + 'static,
 ) -> Result<T, Problem> {
     let span = camera.span.clone();
-    match tokio::task::spawn_blocking(move || camera.span.in_scope(|| make(&camera))).await {
-        Ok(Ok(made)) => Ok(made),
-        Ok(Err(error)) => {
-            span.in_scope(|| tracing::warn!(%error, "a change was refused"));
-            let kept = matches!(error, ChangeError::Kept(_));
-            let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };
-            Err(Problem::new(status, error))
-        }
-        Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
-    }
+    apart(move || camera.span.in_scope(|| make(&camera))).await?.map_err(|error| {
+        span.in_scope(|| tracing::warn!(%error, "a change was refused"));
+        let kept = matches!(error, ChangeError::Kept(_));
+        let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };
+        Problem::new(status, error)
+    })
 }
 
 /// The state after a change.

@@ -19,10 +19,10 @@ use super::super::camera::{Camera, SwapError};
 use super::super::day_night::Condition;
 use super::super::history::HISTORY;
 use super::super::learn::{APART, Collecting, LearnError};
-use super::super::pictures::{media_type, small_jpeg};
+use super::super::pictures::small_jpeg;
 use super::asked::OfCondition;
 use super::changes::{Nothing, read};
-use super::{Problem, body, json, query, typed};
+use super::{Problem, apart, body, drawn, json, query, shown, typed};
 
 /// The default number of frames of a page, and the maximum.
 const PAGE: usize = 60;
@@ -49,8 +49,7 @@ async fn with<T: Send + 'static>(
     camera: Arc<Camera>,
     make: impl FnOnce(&Camera) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let made = tokio::task::spawn_blocking(move || camera.span.in_scope(|| make(&camera))).await;
-    made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+    apart(move || camera.span.in_scope(|| make(&camera))).await
 }
 
 /// Runs an action, and answers with the state of learning.
@@ -111,7 +110,7 @@ pub(super) async fn image(
     OfCondition(camera, of): OfCondition,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    frame(camera, move |camera| camera.of(of).learn.frame(number)).await
+    shown(with(camera, move |camera| camera.of(of).learn.frame(number)).await?)
 }
 
 pub(super) async fn thumbnail(
@@ -119,18 +118,8 @@ pub(super) async fn thumbnail(
     OfCondition(camera, of): OfCondition,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    let _turn = service.thumbnails.acquire().await;
-    frame(camera, move |camera| small_jpeg(&camera.of(of).learn.frame(number)?, THUMBNAIL).map(Into::into)).await
-}
-
-async fn frame(
-    camera: Arc<Camera>,
-    read: impl FnOnce(&Camera) -> Option<axum::body::Bytes> + Send + 'static,
-) -> Result<Response, Problem> {
-    let picture = with(camera, read).await?;
-    let picture = picture.and_then(|picture| Some((media_type(&picture)?, picture)));
-    let (kind, picture) = picture.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such frame"))?;
-    Ok(typed(kind, picture))
+    let small = move |camera: &Camera| small_jpeg(&camera.of(of).learn.frame(number)?, THUMBNAIL).map(Into::into);
+    shown(drawn(&service, move || camera.span.in_scope(|| small(&camera))).await?)
 }
 
 /// All frames to train on, as a tar file.

@@ -35,6 +35,7 @@ use http_body_util::LengthLimitError;
 use serde::Serialize;
 
 use super::Service;
+use super::pictures::media_type;
 use super::tokens::Role;
 pub(super) use connections::serve;
 
@@ -67,6 +68,31 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
         Ok(bytes) => (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+/// Runs `work`, which may take long or wait for a disk, in a thread of its own: the threads of the runtime also serve the
+/// other clients and the brokers.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+}
+
+/// Makes a picture for a browser in a thread of its own. Few are made at a time, since each may take the memory of a whole
+/// frame.
+async fn drawn(
+    service: &Service,
+    draw: impl FnOnce() -> Option<Bytes> + Send + 'static,
+) -> Result<Option<Bytes>, Problem> {
+    // The semaphore is never closed.
+    let _turn = service.drawing.acquire().await;
+    apart(draw).await
+}
+
+/// The answer with a picture, if there is one in a format that browsers can show.
+fn shown(picture: Option<Bytes>) -> Result<Response, Problem> {
+    let picture = picture.and_then(|picture| Some((media_type(&picture)?, picture)));
+    let (kind, picture) = picture.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such picture"))?;
+    Ok(typed(kind, picture))
 }
 
 /// The value of `name` in a query, not decoded, since the values in use are numbers.

@@ -21,7 +21,7 @@ use super::super::pictures::overlay;
 use super::super::regions::Applied;
 use super::super::scorer::{Answer, Failure, Input};
 use super::asked::OfQuery;
-use super::{Problem, body, json, query, typed};
+use super::{Problem, body, drawn, json, query, typed};
 
 /// The maximum number of regions in an answer.
 const REGIONS: usize = 16;
@@ -164,8 +164,11 @@ pub(super) async fn heat_map(
     let applied = asked_regions(&camera, text.as_deref())?;
     let image = image(request, &service.config).await?;
     let Answer { scored, view, .. } = answer(&camera, Input::Image(image, applied)).await?;
-    let largest = scored.heat_map().map_or(0.0, |map| map.largest());
-    match overlay(&scored, largest, view.as_deref()) {
+    let picture = drawn(&service, move || {
+        let largest = scored.heat_map().map_or(0.0, |map| map.largest());
+        overlay(&scored, largest, view.as_deref())
+    });
+    match picture.await? {
         Some(picture) => Ok(typed("image/png", picture)),
         None => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the heat map cannot be drawn")),
     }

@@ -17,12 +17,12 @@ use super::super::camera_name::CameraName;
 use super::super::day_night::DayNightState;
 use super::super::history::HISTORY;
 use super::super::model::NoModel;
-use super::super::pictures::{Kind, media_type, picture, thumbnail, whole};
+use super::super::pictures::{Kind, picture, thumbnail, whole};
 use super::super::quiet::AlarmState;
 use super::super::source::SourceState;
 use super::super::tokens::Role;
 use super::asked::OfAddress;
-use super::{Problem, json, query, typed};
+use super::{Problem, apart, drawn, json, query, shown, typed};
 
 /// The number of slices of a history.
 const SLICES: usize = 600;
@@ -40,6 +40,8 @@ struct Listed<'a> {
     model: Option<String>,
     /// Whether there is a model that was not given up.
     scoring: bool,
+    /// Why the last frame could not be scored.
+    failure: Option<String>,
     energy: Option<f32>,
     threshold: Option<f32>,
     anomaly: bool,
@@ -68,6 +70,7 @@ fn listed(camera: &Camera) -> Listed<'_> {
         source_state,
         source_reason,
         scoring: camera.lane.is_working(),
+        failure: camera.monitor.failure(),
         model: model.as_ref().map(|model| model.digest.clone()),
         energy: scored.map(|shown| shown.scored.energy),
         threshold: model.as_ref().and_then(|model| model.detector.threshold()),
@@ -103,6 +106,10 @@ struct Summary<'a> {
     source: String,
     source_state: &'static str,
     source_reason: Option<String>,
+    /// Whether there is a model that was not given up.
+    scoring: bool,
+    /// Why the last frame could not be scored.
+    failure: Option<String>,
     alarm: bool,
     alarms: AlarmState,
     day_night: Option<DayNightState>,
@@ -144,6 +151,8 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
             source: camera.config.source.address.to_string(),
             source_state,
             source_reason,
+            scoring: camera.lane.is_working(),
+            failure: camera.monitor.failure(),
             alarm,
             alarms: camera.monitor.alarms(),
             day_night: camera.in_use.day_night(),
@@ -189,12 +198,20 @@ pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQue
     Ok(json(StatusCode::OK, &camera.monitor.what_if(threshold)))
 }
 
-pub(super) async fn latest_image(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    shown(camera.monitor.latest().and_then(|latest| whole(&latest.frame().image)))
+pub(super) async fn latest_image(
+    State(service): State<Arc<Service>>,
+    OfAddress(camera): OfAddress,
+) -> Result<Response, Problem> {
+    let latest = camera.monitor.latest();
+    shown(drawn(&service, move || whole(&latest?.frame().image)).await?)
 }
 
-pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    shown(camera.monitor.latest().and_then(|latest| picture(latest.scored()?, Kind::HeatMap)))
+pub(super) async fn latest_heat_map(
+    State(service): State<Arc<Service>>,
+    OfAddress(camera): OfAddress,
+) -> Result<Response, Problem> {
+    let latest = camera.monitor.latest();
+    shown(drawn(&service, move || picture(latest?.scored()?, Kind::HeatMap)).await?)
 }
 
 /// The last frame, reduced for a page of many cameras.
@@ -202,37 +219,28 @@ pub(super) async fn latest_thumbnail(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
 ) -> Result<Response, Problem> {
-    let _turn = service.thumbnails.acquire().await;
     let latest = camera.monitor.latest();
-    // Decoding and encoding of large frames takes time.
-    let made = tokio::task::spawn_blocking(move || thumbnail(&latest?.frame().image)).await;
-    shown(made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?)
+    shown(drawn(&service, move || thumbnail(&latest?.frame().image)).await?)
 }
 
 pub(super) async fn alarm_image(
     OfAddress(camera): OfAddress,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    shown(camera.alarms.picture(number, Kind::Image))
+    shown(apart(move || camera.alarms.picture(number, Kind::Image)).await?)
 }
 
 pub(super) async fn alarm_heat_map(
     OfAddress(camera): OfAddress,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    shown(camera.alarms.picture(number, Kind::HeatMap))
+    shown(apart(move || camera.alarms.picture(number, Kind::HeatMap)).await?)
 }
 
 /// The number of an alarm in an address, possibly after a camera's name.
 #[derive(Deserialize)]
 pub(super) struct Numbered {
     number: u64,
-}
-
-fn shown(picture: Option<axum::body::Bytes>) -> Result<Response, Problem> {
-    let picture = picture.and_then(|picture| Some((media_type(&picture)?, picture)));
-    let (kind, picture) = picture.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such picture"))?;
-    Ok(typed(kind, picture))
 }
 
 #[derive(Serialize)]
@@ -242,11 +250,13 @@ struct AlarmListed {
     has_picture: bool,
 }
 
-pub(super) async fn alarms(OfAddress(camera): OfAddress) -> Response {
-    let alarms = camera.alarms.recent(ALARMS).into_iter();
+pub(super) async fn alarms(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    // Waits while an alarm is written to the disk.
+    let alarms = apart(move || camera.alarms.recent(ALARMS)).await?;
     let listed = alarms
+        .into_iter()
         .filter_map(|(text, has_picture)| Some(AlarmListed { alarm: serde_json::from_str(&text).ok()?, has_picture }));
-    json(StatusCode::OK, &listed.collect::<Vec<_>>())
+    Ok(json(StatusCode::OK, &listed.collect::<Vec<_>>()))
 }
 
 /// The process is running.
@@ -269,7 +279,11 @@ pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Respons
 }
 
 /// For Prometheus.
-pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    service.cameras.iter().for_each(|camera| camera.measure());
-    typed("application/openmetrics-text; version=1.0.0; charset=utf-8", service.metrics.text())
+pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
+    // Waits while an alarm is written to the disk.
+    let text = apart(move || {
+        service.cameras.iter().for_each(|camera| camera.measure());
+        service.metrics.text()
+    });
+    Ok(typed("application/openmetrics-text; version=1.0.0; charset=utf-8", text.await?))
 }

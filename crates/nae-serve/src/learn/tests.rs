@@ -1,4 +1,4 @@
-//! Tests of events that are not actions. Actions are tested by HTTP, in `nae-infer/cli/tests/service/learn.rs`.
+//! Tests of events that are not actions. Actions are tested by HTTP, in `nae-infer/cli/tests/service/learn`.
 #![allow(clippy::unwrap_used)]
 
 use super::super::config::{Config, Flags};

@@ -10,8 +10,10 @@ use nae_core::drift::{Drift, PageHinkley};
 use super::super::history::History;
 use super::super::model::Model;
 
-/// The number of frames that are kept to test a new model on.
+/// The number of frames that are kept to test a new model on, and the bytes that they may have together: fewer are kept of
+/// frames that a camera sends uncompressed.
 const RECENT: usize = 32;
+const RECENT_BYTES: usize = 64 << 20;
 /// The parameters of the drift watch: shifts of the mean within this fraction of the threshold are ignored, and the sum
 /// of larger ones may reach this multiple of the threshold.
 const DRIFT: (f32, f32) = (0.25, 5.0);
@@ -89,9 +91,10 @@ impl Memory {
     }
 
     pub(super) fn remember(&mut self, frame: Recent) {
-        if self.recent.len() == RECENT {
+        self.recent.push_back(frame);
+        let bytes = |recent: &VecDeque<Recent>| recent.iter().map(|frame| frame.image.len()).sum::<usize>();
+        while self.recent.len() > RECENT || (self.recent.len() > 1 && bytes(&self.recent) > RECENT_BYTES) {
             self.recent.pop_front();
         }
-        self.recent.push_back(frame);
     }
 }

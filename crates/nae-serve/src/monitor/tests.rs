@@ -106,6 +106,48 @@ fn events_are_told_with_all_that_happened() {
     }
 }
 
+/// The page and the broker show no frame as normal while frames cannot be scored.
+#[test]
+fn a_frame_that_is_not_scored_leaves_its_reason_until_the_next_score() {
+    let watched = Watched::new();
+    let failed = |reason: &str| {
+        let frame = Frame { bytes: Bytes::from_static(b"x"), name: Some("a.png".to_owned()), taken: Instant::now() };
+        watched.monitor.failed(&frame, reason.to_owned());
+        watched.monitor.failure()
+    };
+    let mut events = watched.monitor.events();
+    assert_eq!(watched.monitor.failure(), None);
+    assert_eq!(failed("too large").as_deref(), Some("too large"));
+    let event = Event::Unreadable { reason: "too large".to_owned(), name: Some("a.png".to_owned()) };
+    assert_eq!(events.try_recv().unwrap(), event);
+    watched.frame(0.25);
+    assert_eq!(watched.monitor.failure(), None);
+    // Another threshold does not help; another network may.
+    for (other_network, expected) in [(false, Some("not finite")), (true, None)] {
+        failed("not finite");
+        watched.monitor.model_changed(Condition::Day, Some(&watched.model), other_network);
+        assert_eq!(watched.monitor.failure().as_deref(), expected);
+    }
+    failed("the regions exclude the whole image");
+    watched.monitor.regions_changed(&PerCondition::default());
+    assert_eq!(watched.monitor.failure(), None);
+}
+
+/// A camera that sends uncompressed frames would otherwise take gigabytes.
+#[test]
+fn recent_frames_are_limited_in_number_and_in_bytes() {
+    let mut memory = Memory::default();
+    let kept = |memory: &mut Memory, frames: usize, bytes: usize| {
+        let image = Bytes::from(vec![0; bytes]);
+        (0..frames).for_each(|_| memory.remember(Recent { image: image.clone(), normal: true }));
+        memory.recent.len()
+    };
+    assert_eq!(kept(&mut memory, 40, 1 << 20), 32);
+    assert_eq!(kept(&mut memory, 40, 6 << 20), 10);
+    assert_eq!(kept(&mut memory, 2, 100 << 20), 1, "one is always kept");
+    assert_eq!(kept(&mut memory, 40, 1 << 10), 32);
+}
+
 /// Energies are still recorded; anomalies during the pause do not count for an alarm after it.
 #[test]
 fn while_alarms_are_paused_none_is_up_and_none_is_raised() {

@@ -33,10 +33,12 @@ pub(super) fn messages(broker: &Broker, topics: &Topics) -> Vec<(String, String)
     };
     let energies_come = json!([
         { "topic": topics.availability, "payload_available": ONLINE, "payload_not_available": OFFLINE },
-        // While a camera is lost, its last energy is outdated.
+        // While a camera is lost or its frames cannot be scored, its last energy is outdated.
         {
             "topic": topics.state,
-            "value_template": format!("{{{{ '{ONLINE}' if value_json.source == 'connected' else '{OFFLINE}' }}}}"),
+            "value_template": format!(
+                "{{{{ '{ONLINE}' if value_json.source == 'connected' and not value_json.failure else '{OFFLINE}' }}}}"
+            ),
             "payload_available": ONLINE,
             "payload_not_available": OFFLINE,
         },

@@ -2,6 +2,7 @@
 //! again. An alarm that was being sent when the connection broke is returned as not sent, since the journal sends it
 //! again; if the MQTT client also kept it, it would be sent twice.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const LARGEST: usize = 1 << 20;
 /// The minimum time between two published energies.
 const ENERGIES: Duration = Duration::from_secs(1);
+/// The maximum number of reasons for a broken connection that are known to be in the log: some contain a time.
+const REASONS: usize = 8;
 /// The size into which pictures are reduced, in pixels.
 const PICTURE: (u32, u32) = (1280, 720);
 const RETAINED: PublishOptions = PublishOptions::at_least_once().retained();
@@ -161,7 +164,8 @@ impl Link {
     /// Connects repeatedly until the receiver is dropped.
     pub(super) async fn run(self) {
         let (shortest, longest) = PAUSES;
-        let (mut pause, mut said) = (shortest, None);
+        // The reasons that were logged since the last connection.
+        let (mut pause, mut logged) = (shortest, VecDeque::new());
         while !self.shared.is_closed() {
             let begin = Instant::now();
             let Err(reason) = self.session().await else { return };
@@ -170,11 +174,15 @@ impl Link {
             if begin.elapsed() > longest {
                 pause = shortest;
             }
-            if said.as_ref() != Some(&reason) {
-                tracing::warn!(broker = %self.broker.address, reason, again_in = ?pause, "no connection to the MQTT broker; it is tried again");
-                said = Some(reason.clone());
+            let was_connected = self.shared.lock().failure.replace(reason.clone()).is_none();
+            if was_connected {
+                logged.clear();
             }
-            self.shared.lock().failure = Some(reason);
+            if !logged.contains(&reason) {
+                tracing::warn!(broker = %self.broker.address, reason, again_in = ?pause, "no connection to the MQTT broker; it is tried again");
+                logged.truncate(REASONS - 1);
+                logged.push_front(reason);
+            }
             let closed = async {
                 while !self.shared.is_closed() {
                     self.shared.changed.notified().await;

@@ -50,6 +50,8 @@ pub(super) struct Status {
     day_night: Option<DayNightState>,
     source: &'static str,
     reason: Option<String>,
+    /// Why the last frame could not be scored.
+    failure: Option<String>,
 }
 
 impl Status {
@@ -68,6 +70,7 @@ impl Status {
             day_night: monitor.day_night(),
             source: source.name(),
             reason,
+            failure: monitor.failure(),
         }
     }
 
@@ -75,25 +78,28 @@ impl Status {
     /// published as both.
     pub(super) fn after(&self, event: &Event, monitor: &Monitor) -> Self {
         match event {
-            Event::Frame { alarm, drift, .. } => Self { alarm: *alarm, drift: *drift, ..self.clone() },
+            Event::Frame { alarm, drift, .. } => Self { alarm: *alarm, drift: *drift, failure: None, ..self.clone() },
+            Event::Unscored { .. } => Self { failure: None, ..self.clone() },
+            Event::Unreadable { reason, .. } => Self { failure: Some(reason.clone()), ..self.clone() },
             Event::Alarms { alarms } => {
                 Self { alarm: self.alarm && alarms.is_on(), alarms: alarms.name(), ..self.clone() }
             }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
             // The alarm filter starts anew.
             Event::Model | Event::Regions | Event::DayNight { .. } => Self::of(monitor),
-            Event::Unscored { .. } | Event::Unreadable { .. } | Event::Alarm { .. } | Event::Stopping => self.clone(),
+            Event::Alarm { .. } | Event::Stopping => self.clone(),
         }
     }
 
     pub(super) fn json(&self) -> String {
-        let Self { alarm, alarms, drift, day_night, source, reason } = self;
+        let Self { alarm, alarms, drift, day_night, source, reason, failure } = self;
         let day_night = day_night.as_ref();
         json!({
             "alarm": alarm,
             "alarms": alarms,
             "source": source,
             "reason": reason,
+            "failure": failure,
             "drift": drift,
             "condition": day_night.map(|now| now.condition),
             "model_for": day_night.map(|now| now.model_for),

@@ -13,11 +13,18 @@ const svg = (name, attributes, text) => {
 const token = { value: sessionStorage.getItem("token") };
 const state = { camera: null, summary: null, points: [], span: 600, wanted: null, told: 0, view: new AbortController() };
 
-// Requests are aborted when their view ends.
+// A computer that is switched off does not close its connections: after this time in milliseconds without an answer, or without
+// an event or one of the comments that the service sends every 15 seconds, there is none.
+const patience = { answer: 20000, event: 40000 };
+
+// Requests are aborted when their view ends, those for reading also when they take too long. What changes something may take
+// longer.
 async function ask(path, options = {}) {
   const headers = new Headers(options.headers);
   if (token.value) headers.set("authorization", `Bearer ${token.value}`);
-  const response = await fetch(path, { ...options, headers, cache: "no-store", signal: state.view.signal });
+  const limit = options.signal ?? (options.method ? null : AbortSignal.timeout(patience.answer));
+  const signal = limit ? AbortSignal.any([state.view.signal, limit]) : state.view.signal;
+  const response = await fetch(path, { ...options, headers, cache: "no-store", signal });
   if (response.status === 401) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
@@ -80,21 +87,41 @@ function showLogin(problem) {
 
 const short = (value) => (value === null || value === undefined ? "–" : Number(value).toPrecision(3));
 
-function chip(id, text, kind) {
+function chip(id, text, kind, title = "") {
   element(id).textContent = text;
   element(id).className = `chip ${kind}`;
+  element(id).title = title;
 }
 
 // True until a model is learned, if the settings name none.
 const hasNoModel = () => state.summary?.model === null;
 
-function showAlarm(on, text = "Alarm") {
-  if (on) chip("alarm", text, "bad");
+// Why nobody can tell whether a camera with a model shows what is normal: a text and a reason, or null.
+function unwatched(camera) {
+  if (camera.model === null) return null;
+  if (!camera.scoring) return { text: "not scored", reason: "The model does not return: exchange it, or restart the service." };
+  if (camera.failure) return { text: "not scored", reason: camera.failure };
+  if (camera.source_state === "lost") return { text: "not watched", reason: camera.source_reason };
+  return null;
+}
+
+function showTitle(alarm) {
+  document.title = alarm ? `${alarm} – nae-infer` : "nae-infer";
+}
+
+// The state of the shown camera.
+function showAlarm() {
+  const s = state.summary;
+  const problem = unwatched(s);
+  if (s.alarm) chip("alarm", "Alarm", "bad");
+  else if (problem) chip("alarm", problem.text, "warn", problem.reason);
   // In that case, it is not checked whether everything is normal.
   else if (isQuiet(quiet.alarms)) chip("alarm", "", "");
   else if (hasNoModel()) chip("alarm", "no model yet", "warn");
   else chip("alarm", "Normal", "good");
-  document.title = on ? `${text} – nae-infer` : "nae-infer";
+  showTitle(s.alarm ? "Alarm" : null);
+  // That of an earlier frame.
+  if (s.failure) for (const id of ["energy", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
 }
 
 function showDrift(drift) {
@@ -105,8 +132,7 @@ function showDrift(drift) {
 const sourceTexts = { connected: "camera connected", lost: "camera lost", ended: "camera ended", opening: "opening camera",
   none: "no camera" };
 function showSource(name, reason) {
-  chip("source", sourceTexts[name] ?? name, name === "connected" ? "good" : name === "lost" ? "warn" : "");
-  element("source").title = reason ?? "";
+  chip("source", sourceTexts[name] ?? name, name === "connected" ? "good" : name === "lost" ? "warn" : "", reason ?? "");
 }
 
 // The slider covers the rates that the calibration can give, on a logarithmic scale.
@@ -128,7 +154,6 @@ async function refresh() {
   element("watch").hidden = false;
   showQuiet(s.alarms);
   showDayNightChip(s.day_night);
-  showAlarm(s.alarm);
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
   element("threshold").textContent = short(s.threshold);
@@ -149,7 +174,9 @@ async function refresh() {
   await showDayNight();
   // A frame announced meanwhile is newer than the last one of the summary.
   const latest = state.told === told ? s.latest : null;
-  await Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
+  const shown = Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
+  showAlarm();
+  await shown;
 }
 
 // Without a model, the controls for learning one replace those for watching, also for the keyboard.
@@ -313,26 +340,37 @@ function drawChart() {
 }
 
 function happened(event) {
+  const s = state.summary;
   if (event.event === "frame" || event.event === "unscored") state.told += 1;
   if (event.event === "frame") {
     state.points.push({ at: performance.now() / 1000, energy: event.energy });
     if (state.points.length > 20000) state.points.splice(0, 5000);
-    showAlarm(event.alarm);
+    Object.assign(s, { alarm: event.alarm, failure: null });
+    showAlarm();
     showDrift(event.drift);
     showFrame(event);
   } else if (event.event === "unscored") showFrame(event);
-  else if (event.event === "alarm") showAlarms().catch(console.warn);
+  else if (event.event === "unreadable") {
+    s.failure = event.reason;
+    showAlarm();
+  } else if (event.event === "alarm") showAlarms().catch(console.warn);
   else if (event.event === "alarms") {
     showQuiet(event.alarms);
-    showAlarm(false);
+    s.alarm = false;
+    showAlarm();
   } else if (event.event === "regions") {
-    showAlarm(false);
+    s.alarm = false;
+    showAlarm();
     showRegions().then(showAlarms).catch(console.warn);
   } else if (event.event === "day_night") {
-    showAlarm(false);
+    s.alarm = false;
+    showAlarm();
     refresh().catch(console.warn);
-  } else if (event.event === "source") showSource(event.state, event.reason);
-  else if (event.event === "model") refresh().catch(console.warn);
+  } else if (event.event === "source") {
+    Object.assign(s, { source_state: event.state, source_reason: event.reason });
+    showSource(event.state, event.reason);
+    showAlarm();
+  } else if (event.event === "model") refresh().catch(console.warn);
 }
 
 const pause = (time) => new Promise((resume) => setTimeout(resume, time));
@@ -340,16 +378,23 @@ const pause = (time) => new Promise((resume) => setTimeout(resume, time));
 // Server-sent events by fetch, because EventSource cannot send a token.
 async function watchOne({ signal }) {
   while (!signal.aborted) {
+    const silence = new AbortController();
+    let timer;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(new Error("the service is silent")), patience.event);
+    };
     try {
+      heard();
+      // First, so that no change is missed between the state and the events.
+      const events = await ask(`/events?camera=${state.camera}`, { signal: silence.signal });
+      const reader = events.body.pipeThrough(new TextDecoderStream()).getReader();
       await refresh();
-      const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
-      // No event reports alarms that were paused while the page was loading.
-      showQuiet((await get(own("/state"))).alarms);
-      await showDayNight();
       let text = "";
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;
+        heard();
         const parts = (text + value).split("\n\n");
         text = parts.pop();
         for (const part of parts) if (part.startsWith("data:")) happened(JSON.parse(part.slice(5)));
@@ -357,6 +402,8 @@ async function watchOne({ signal }) {
     } catch (error) {
       if (signal.aborted || !element("login").hidden) return;
       console.warn(error);
+    } finally {
+      clearTimeout(timer);
     }
     chip("alarm", "no connection", "warn");
     await pause(2000);
@@ -410,9 +457,9 @@ function fill(shown, camera) {
   badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
   badge(shown.noAlarms, quietText(camera.alarms), "warn");
   badge(shown.condition, camera.day_night?.condition === "night" ? dayNightText(camera.day_night) : "", "");
-  if (!camera.scoring && camera.model !== null) badge(shown.source, "model does not return", "warn");
-  else badge(shown.source, camera.source_state === "connected" ? "" : camera.source_state, "warn");
-  shown.source.title = camera.source_reason ?? "";
+  const problem = unwatched(camera);
+  badge(shown.source, problem?.text ?? (camera.source_state === "connected" ? "" : camera.source_state), "warn");
+  shown.source.title = problem?.reason ?? camera.source_reason ?? "";
   const ratio = camera.threshold && camera.energy !== null ? camera.energy / camera.threshold : 0;
   shown.filled.style.width = `${Math.min(100, 50 * ratio)}%`;
   shown.energy.textContent = camera.model === null ? "No model yet: learn one here."
@@ -438,11 +485,14 @@ async function watchAll({ signal }) {
       const items = cameras.map((camera) => cards.get(camera.name).item);
       if (element("cameras").childElementCount !== items.length) element("cameras").replaceChildren(...items);
       const count = (which) => cameras.filter(which).length;
-      const alarms = count((camera) => camera.alarm);
-      showAlarm(alarms > 0, alarms === 1 ? "1 alarm" : `${alarms} alarms`);
-      // Not shown as normal, since the camera is not watched.
-      const without = count((camera) => camera.model === null);
-      if (without && !alarms) chip("alarm", `${without} without a model`, "warn");
+      const [alarms, problems, without] = [(camera) => camera.alarm, unwatched, (camera) => camera.model === null].map(count);
+      const text = alarms === 1 ? "1 alarm" : `${alarms} alarms`;
+      if (alarms) chip("alarm", text, "bad");
+      // Not shown as normal, since these cameras are not watched.
+      else if (problems) chip("alarm", `${problems} not watched`, "warn");
+      else if (without) chip("alarm", `${without} without a model`, "warn");
+      else chip("alarm", "Normal", "good");
+      showTitle(alarms ? text : null);
       const lost = count((camera) => camera.source_state === "lost");
       chip("source", lost ? `${lost} of ${cameras.length} cameras lost` : `${cameras.length} cameras`, lost ? "warn" : "");
       await Promise.all(drawn);

@@ -39,7 +39,9 @@ async function askQuiet(action, value) {
   try {
     const { alarms } = await post(own(`/${action}`), value);
     showQuiet(alarms);
-    showAlarm(false);
+    // A pause clears the alarm, and nothing else ends one.
+    state.summary.alarm = false;
+    showAlarm();
     element("quiet-problem").textContent = "";
   } catch (error) {
     element("quiet-problem").textContent = error.message;

@@ -18,8 +18,8 @@ const MAX_FILE: u64 = 1 << 12;
 enum Kept {
     On,
     Paused,
-    /// Until a time of the wall clock, which continues while the service is stopped. The length limits the remaining
-    /// time, in case that clock was set back.
+    /// Until a time of the wall clock, which continues while the service is stopped. The time that was left when the
+    /// file was written limits the remaining time, in case that clock was set back.
     Snoozed {
         until: String,
         seconds: f64,
@@ -57,6 +57,7 @@ fn parse(bytes: &[u8], now: Moment) -> Result<Asked, String> {
 pub(super) fn write(path: &Path, asked: Asked, now: Moment) -> Result<(), nae_onnx::file::FileError> {
     let kept = match asked {
         Asked::Nothing => Kept::On,
+        Asked::Snooze { until } if until <= now.steady => Kept::On,
         Asked::Pause => Kept::Paused,
         Asked::Snooze { until } => {
             let left = until.saturating_duration_since(now.steady);

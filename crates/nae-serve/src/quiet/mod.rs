@@ -16,6 +16,9 @@ use serde::Serialize;
 
 use super::hours::WeekHours;
 
+/// How often the remaining time of a snooze is stored: seldom enough for a memory card, of which the history is written
+/// much more often.
+const REWRITE: Duration = Duration::from_secs(60);
 /// The longest snooze.
 pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -91,6 +94,8 @@ struct Rule {
     asked: Asked,
     /// The time at which the pause or snooze was set or ended; earlier frames do not count.
     since: Option<Instant>,
+    /// The time at which the file was last written.
+    written: Option<Instant>,
     hours: Option<WeekHours>,
     zone: TimeZone,
 }
@@ -105,6 +110,13 @@ impl Rule {
         }
         let hours = self.hours.as_ref()?;
         (!hours.contain(self.zone.to_datetime(at.wall))).then_some(Off::BySchedule)
+    }
+
+    /// Whether the file has a snooze with more time than is left, by more than [`REWRITE`] or beyond its end: with a
+    /// wall clock that is behind after each start, it would begin anew.
+    fn is_outdated(&self, now: Moment) -> bool {
+        let Asked::Snooze { until } = self.asked else { return false };
+        self.written.is_none_or(|written| written < until && now.steady >= until.min(written + REWRITE))
     }
 
     /// Whether a frame that was taken at `taken` may count for an alarm now: alarms must be on both then and now.
@@ -143,7 +155,7 @@ impl Quiet {
             tracing::error!(error, "whether alarms were paused is not known: they are raised");
             Asked::Nothing
         });
-        Self { rule: Mutex::new(Rule { asked, since: None, hours, zone }), file: Mutex::new(file) }
+        Self { rule: Mutex::new(Rule { asked, since: None, written: None, hours, zone }), file: Mutex::new(file) }
     }
 
     fn rule(&self) -> MutexGuard<'_, Rule> {
@@ -175,7 +187,27 @@ impl Quiet {
                 rule.since = Some(now.steady);
             }
             rule.asked = asked;
+            rule.written = Some(now.steady);
         }
+        kept::write(&file, asked, now)
+    }
+
+    /// Whether the remaining time of a snooze has to be stored again.
+    pub(crate) fn is_outdated(&self, now: Moment) -> bool {
+        self.rule().is_outdated(now)
+    }
+
+    /// Stores the remaining time of a snooze.
+    ///
+    /// # Errors
+    /// If it cannot be stored; it is outdated again after [`REWRITE`].
+    pub(crate) fn keep(&self, now: Moment) -> Result<(), FileError> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = {
+            let mut rule = self.rule();
+            rule.written = Some(now.steady);
+            rule.asked
+        };
         kept::write(&file, asked, now)
     }
 

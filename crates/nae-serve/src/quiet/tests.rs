@@ -196,6 +196,40 @@ fn a_snooze_ends_while_the_service_is_down_and_is_never_longer_than_it_was() {
     assert_eq!(quiet.state(at(0, 0)), AlarmState::Snoozed { seconds_left: LONGEST.as_secs_f64() });
 }
 
+/// As on a computer without a clock that runs while it is off.
+#[test]
+fn a_snooze_does_not_begin_anew_with_a_clock_that_is_always_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = moments("2026-09-07T12:00:00Z");
+    let quiet = Quiet::open(folder.path(), None, TimeZone::UTC, at(0, 0));
+    quiet.pause(Some(Duration::from_secs(600)), at(0, 0)).unwrap();
+    let mut writes = 0;
+    for second in 0..=700 {
+        if quiet.is_outdated(at(second, 0)) {
+            quiet.keep(at(second, 0)).unwrap();
+            writes += 1;
+        }
+        let again = Quiet::open(folder.path(), None, TimeZone::UTC, at(second, -86_400)).state(at(second, -86_400));
+        match again {
+            AlarmState::Snoozed { seconds_left } => {
+                let was = 600.0 - second as f64;
+                assert!((was..was + 60.0).contains(&seconds_left), "{seconds_left} after {second}");
+            }
+            again => assert_eq!((again, second >= 600), (AlarmState::On, true), "after {second}"),
+        }
+    }
+    assert_eq!(writes, 10, "once a minute, and none after its end");
+    // A service that starts with it continues to write it.
+    quiet.pause(Some(Duration::from_secs(600)), at(1000, 0)).unwrap();
+    let later = Quiet::open(folder.path(), None, TimeZone::UTC, at(1100, 0));
+    assert!(later.is_outdated(at(1100, 0)));
+    later.keep(at(1100, 0)).unwrap();
+    assert!(!later.is_outdated(at(1159, 0)) && later.is_outdated(at(1160, 0)));
+    // A pause has no end.
+    later.pause(None, at(1170, 0)).unwrap();
+    assert!(!later.is_outdated(at(9999, 0)));
+}
+
 #[test]
 fn a_file_that_says_nothing_has_alarms_raised() {
     let folder = tempfile::tempdir().unwrap();

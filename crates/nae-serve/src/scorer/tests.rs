@@ -83,13 +83,30 @@ fn submit(lane: &Lane, first: f32) -> Receiver<Result<f32, Failure>> {
     receiver
 }
 
+/// Submits the image of a request.
+fn request(lane: &Lane, client: &Arc<()>, first: f32) -> Receiver<Result<f32, Failure>> {
+    let (sender, receiver) = channel();
+    lane.request(Input::Prepared(vec![first, 0.0, 0.0, 0.0]), Arc::downgrade(client), move |answer| {
+        let _ = sender.send(answer.map(|a| a.scored.energy));
+    });
+    receiver
+}
+
 /// Much longer than any operation here takes that does not hang.
 const LATER: Duration = Duration::from_secs(20);
 
 #[test]
 fn one_bad_image_does_not_spoil_a_batch() {
-    let (_scorer, lanes) = start(1, 1, Duration::from_secs(60));
-    let answers: Vec<_> = [1.0, 3.0, 0.5, f32::NAN, 0.0].map(|v| submit(&lanes[0], v)).into();
+    let gate = Arc::new(Mutex::new(()));
+    let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
+    let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
+    let closed = gate.lock().unwrap();
+    let client = Arc::new(());
+    drop(submit(&lanes[0], 6.0));
+    // The time that the second image takes decides that all others are one batch.
+    let answers: Vec<_> = [0.0, 1.0, 3.0, 0.5, f32::NAN, 0.0].map(|v| request(&lanes[0], &client, v)).into();
+    drop(closed);
+    let answers = &answers[1..];
     let answers: Vec<_> = answers.iter().map(|a| a.recv().unwrap()).collect();
     assert_eq!((&answers[0], &answers[2], &answers[4]), (&Ok(0.25), &Ok(0.0625), &Ok(0.0)));
     assert!(matches!(answers[1], Err(Failure::Score(ScoreError::Backend(_)))));
@@ -217,13 +234,13 @@ fn each_image_of_a_batch_has_the_time_of_one() {
         let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
         let (_scorer, lanes) = start_with(&model, lanes, 1, Duration::from_millis(400));
         let closed = gate.lock().unwrap();
-        let first = submit(&lanes[0], 6.0);
-        while lanes[0].waiting() > 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        let slow: Vec<_> = (0..20).map(|_| submit(&lanes[0], 7.0)).collect();
+        let client = Arc::new(());
+        drop(submit(&lanes[0], 6.0));
+        // The second is scored at once, so that the others are one batch.
+        let first = request(&lanes[0], &client, 1.0);
+        let slow: Vec<_> = (0..20).map(|_| request(&lanes[0], &client, 7.0)).collect();
         drop(closed);
-        assert_eq!(first.recv_timeout(LATER), Ok(Ok(9.0)));
+        assert_eq!(first.recv_timeout(LATER), Ok(Ok(0.25)));
         assert!(slow.iter().all(|answer| answer.recv_timeout(LATER) == Ok(Ok(12.25))));
         assert_eq!(lanes[0].stuck(), 0);
     }
@@ -347,6 +364,52 @@ fn frames_go_before_requests_and_requests_only_where_they_are_waited_for() {
         thread::yield_now();
     }
     assert_eq!((lane.waiting(), scored.try_recv()), (0, Err(TryRecvError::Empty)));
+}
+
+/// Twenty images of 50 ms wait when the frame comes. With a limit for each image alone, they took a second together.
+#[test]
+fn a_frame_goes_before_the_next_of_many_slow_images() {
+    let (_scorer, lanes) = start(1, 1, LATER);
+    let client = Arc::new(());
+    let slow: Vec<_> = (0..20).map(|_| request(&lanes[0], &client, 7.0)).collect();
+    assert_eq!(slow[0].recv_timeout(LATER), Ok(Ok(12.25)));
+    assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)));
+    let before = slow[1..].iter().filter(|answer| answer.try_recv().is_ok()).count();
+    assert!(before < 10, "{before} images were scored before the frame");
+    assert!(slow[19].recv_timeout(LATER).is_ok());
+}
+
+/// The first image is scored for 1.5 seconds.
+#[test]
+fn an_image_whose_client_goes_while_others_are_scored_is_not_scored() {
+    let (_scorer, lanes) = start(1, 1, LATER);
+    let (stays, goes) = (Arc::new(()), Arc::new(()));
+    let first = request(&lanes[0], &stays, 5.0);
+    let gone: Vec<_> = (0..10).map(|_| request(&lanes[0], &goes, 1.0)).collect();
+    let last = request(&lanes[0], &stays, 1.0);
+    thread::sleep(Duration::from_millis(100));
+    drop(goes);
+    assert_eq!((first.recv_timeout(LATER), last.recv_timeout(LATER)), (Ok(Ok(6.25)), Ok(Ok(0.25))));
+    assert!(gone.iter().all(|answer| answer.recv_timeout(LATER) == Err(RecvTimeoutError::Disconnected)));
+}
+
+/// Its scoring says nothing of the model, and would be too late.
+#[test]
+fn a_frame_that_was_withdrawn_before_its_turn_is_not_scored() {
+    let gate = Arc::new(Mutex::new(()));
+    let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
+    let (_scorer, lanes) = start_with(&model, 1, 1, LATER);
+    let closed = gate.lock().unwrap();
+    drop(submit(&lanes[0], 6.0));
+    while lanes[0].waiting() > 0 {
+        thread::yield_now();
+    }
+    let (sender, answer) = channel();
+    let turn = lanes[0].submit(Input::Prepared(vec![1.0; 4]), move |_| sender.send(()).unwrap());
+    assert_eq!(turn.wait(&answer, Duration::from_millis(10)), Err(NoAnswer::NotBegun));
+    drop(closed);
+    assert_eq!(answer.recv_timeout(LATER), Err(RecvTimeoutError::Disconnected));
+    assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)));
 }
 
 /// A lane accepts a limited number of bytes of requests, or one larger request.

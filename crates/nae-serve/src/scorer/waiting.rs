@@ -2,26 +2,40 @@
 //! elsewhere.
 
 use std::collections::VecDeque;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use super::{Input, Reply};
+use super::{Input, Reply, Turn};
 
 /// The maximum number of waiting frames of a lane, and of waiting images of requests.
 const WAITING: usize = 1024;
 /// The maximum number of bytes of a lane's waiting requests; a single request may be larger.
 pub(super) const WAITING_BYTES: usize = 256 << 20;
 
+/// The origin of a job.
+pub(super) enum Origin {
+    Frame(Arc<Turn>),
+    /// A request; its client drops the value when it stops waiting.
+    Request(Weak<()>),
+}
+
 /// An input to be scored, and the closure for the result.
 pub(super) struct Job {
     pub(super) input: Input,
     pub(super) reply: Reply,
-    /// Set for a request; its client drops the value when it stops waiting.
-    pub(super) client: Option<Weak<()>>,
+    pub(super) origin: Origin,
 }
 
 impl Job {
-    fn is_wanted(&self) -> bool {
-        self.client.as_ref().is_none_or(|client| client.strong_count() > 0)
+    pub(super) fn is_frame(&self) -> bool {
+        matches!(self.origin, Origin::Frame(_))
+    }
+
+    /// Begins the job; false if nobody waits for it any more.
+    fn begin(&self) -> bool {
+        match &self.origin {
+            Origin::Frame(turn) => turn.begin(),
+            Origin::Request(client) => client.strong_count() > 0,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -52,9 +66,9 @@ impl Waiting {
     }
 
     pub(super) fn has_room(&self, job: &Job) -> bool {
-        match job.client {
-            None => self.frames.len() < WAITING,
-            Some(_) => {
+        match job.origin {
+            Origin::Frame(_) => self.frames.len() < WAITING,
+            Origin::Request(_) => {
                 let fits = self.requests.is_empty() || self.request_bytes + job.bytes() <= WAITING_BYTES;
                 fits && self.requests.len() < WAITING
             }
@@ -62,31 +76,36 @@ impl Waiting {
     }
 
     pub(super) fn push(&mut self, job: Job) {
-        if job.client.is_some() {
+        if job.is_frame() {
+            self.frames.push_back(job);
+        } else {
             self.request_bytes += job.bytes();
             self.requests.push_back(job);
-        } else {
-            self.frames.push_back(job);
         }
     }
 
-    /// Removes the waiting frames, or if there are none, images of requests, up to `most`; requests whose clients have
-    /// disconnected are dropped.
-    pub(super) fn batch(&mut self, most: usize) -> Vec<Job> {
-        if !self.frames.is_empty() {
-            let count = self.frames.len().min(most);
-            return self.frames.drain(..count).collect();
-        }
-        let mut batch = Vec::new();
-        while batch.len() < most
-            && let Some(job) = self.requests.pop_front()
-        {
-            self.request_bytes -= job.bytes();
-            if job.is_wanted() {
-                batch.push(job);
+    /// Removes the next job, which begins now: a frame if one waits, otherwise the image of a request. Jobs for which
+    /// nobody waits any more are dropped.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        while let Some(frame) = self.frames.pop_front() {
+            if frame.begin() {
+                return Some(frame);
             }
         }
-        batch
+        self.next_request()
+    }
+
+    /// As [`next`](Self::next), but `None` while a frame waits.
+    pub(super) fn next_request(&mut self) -> Option<Job> {
+        while self.frames.is_empty()
+            && let Some(request) = self.requests.pop_front()
+        {
+            self.request_bytes -= request.bytes();
+            if request.begin() {
+                return Some(request);
+            }
+        }
+        None
     }
 
     /// Removes all jobs.

@@ -161,7 +161,8 @@ pub(crate) trait Source {
         Ok(true)
     }
 
-    /// Waits about a second for the next frame; `None` if none has arrived. A frame from a file has the file's name.
+    /// Waits for the next frame, as long as the source allows: about a second, `source_timeout`, or until it comes.
+    /// `None` if none has arrived. A frame from a file has the file's name.
     ///
     /// # Errors
     /// [`Lost`]; the source is then opened again.

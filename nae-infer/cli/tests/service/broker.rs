@@ -1,7 +1,7 @@
 //! The service at an MQTT broker: encrypted, known to each other, and what the broker retains.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -273,6 +273,27 @@ fn an_alarm_that_is_not_acknowledged_is_sent_again() {
         assert_eq!(service.metric(&waiting), 1.0, "{manner}");
     }
     unreachable!("the last connection is returned from");
+}
+
+/// Between the two, the service was connected.
+#[test]
+fn a_broker_that_hangs_up_twice_is_in_the_log_twice() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let service = start(&place, &["--mqtt", &listener.local_addr().unwrap().to_string()]);
+    let reasons = [1, 2].map(|_| {
+        let (mut stream, _) = listener.accept().unwrap();
+        packet(&mut stream).unwrap();
+        stream.write_all(&[0x20, 2, 0, 0]).unwrap();
+        while !packet(&mut stream).unwrap().1.ends_with(b"online") {}
+        stream.shutdown(Shutdown::Write).unwrap();
+        // Data that was not read would be another reason: a reset.
+        while packet(&mut stream).is_ok() {}
+        service.wait_log("connected to the MQTT broker");
+        let line = service.wait_log("no connection to the MQTT broker");
+        line.split_once("reason=").unwrap().1.split_once(" again_in=").unwrap().0.to_owned()
+    });
+    assert_eq!(reasons[0], reasons[1]);
 }
 
 /// The settings of a broker that asks clients for certificates of the authority `ours`.

@@ -49,6 +49,23 @@ fn a_frame_of_too_many_pixels_is_passed_over_with_the_reason() {
     assert_eq!(service.metric("nae_frame_failures_total{origin=\"Source\"}"), 1.0);
 }
 
+/// A camera of 25 frames a second would otherwise fill the disk.
+#[test]
+fn many_frames_that_cannot_be_scored_are_one_line_of_the_log() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    for number in 100..150 {
+        place.frame(&format!("{number}.png"), b"no image");
+    }
+    place.frame("good.png", &picture("six"));
+    eventually("the last is scored", || service.get("/api/state").json()["latest"]["name"] == "good.png");
+    assert_eq!(service.metric("nae_frame_failures_total{origin=\"Source\"}"), 50.0);
+    service.change("/api/pause", "{}");
+    let (lines, _) = service.log_until("no alarms are raised");
+    let of_frames = lines.iter().filter(|line| line.contains("not scored"));
+    assert_eq!(of_frames.count(), 1, "{lines:#?}");
+}
+
 #[test]
 fn a_camera_that_goes_away_is_shown_as_lost_and_found_again() {
     let camera = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -121,19 +121,11 @@ impl Service {
     }
 
     fn run(state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
-        let own = |name: &str, value| if arguments.contains(&name) { vec![] } else { vec![name.to_owned(), value] };
-        let mut process = Command::new(program())
-            .envs(variables.iter().copied())
-            .arg("serve")
-            .args(own("--threads", "2".to_owned()))
-            .args(own("--listen", "127.0.0.1:0".to_owned()))
-            .arg("--state")
-            .arg(state)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(command(state, arguments).envs(variables.iter().copied()).spawn().unwrap())
+    }
+
+    /// A process of this `command`, once it listens.
+    pub(crate) fn of(mut process: Child) -> Result<Self, String> {
         let lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let (sender, log) = channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -238,14 +230,24 @@ impl Service {
 
     /// Waits for a line of the log that holds `text`.
     pub(crate) fn wait_log(&self, text: &str) -> String {
+        self.log_until(text).1
+    }
+
+    /// Waits for a line of the log that holds `text`: the lines before it, and that line.
+    pub(crate) fn log_until(&self, text: &str) -> (Vec<String>, String) {
         let mut said = Vec::new();
         loop {
             match self.log.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(text) => return line,
+                Ok(line) if line.contains(text) => return (said, line),
                 Ok(line) => said.push(line),
                 Err(_) => panic!("the service did not say `{text}`, but\n{}", said.join("\n")),
             }
         }
+    }
+
+    /// Reads the log no more: from its second line on, nobody reads what the service writes there.
+    pub(crate) fn leave_log(&mut self) {
+        self.log = channel().1;
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -298,6 +300,22 @@ impl Drop for Service {
             self.log.try_iter().for_each(|line| eprintln!("    {line}"));
         }
     }
+}
+
+/// What starts a service with the state in `state`; its log is to be read by `Service::of`.
+pub(crate) fn command(state: &Path, arguments: &[&str]) -> Command {
+    let own = |name: &str, value| if arguments.contains(&name) { vec![] } else { vec![name.to_owned(), value] };
+    let mut command = Command::new(program());
+    command
+        .arg("serve")
+        .args(own("--threads", "2".to_owned()))
+        .args(own("--listen", "127.0.0.1:0".to_owned()))
+        .arg("--state")
+        .arg(state)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
 }
 
 /// Memory that a process takes, in KiB.

@@ -22,6 +22,7 @@ mod packaging;
 mod page;
 mod pauses;
 mod pictures;
+mod process;
 mod proxies;
 mod regions;
 mod stream_camera;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::browser::chromium;
+use crate::browser::{Browser, chromium};
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// What the page at `url` has become after some seconds.
@@ -99,6 +99,54 @@ fn a_browser_shows_several_cameras_and_each_of_them() {
         assert!(page.contains(part), "no {part} in\n{page}");
     }
     assert!(!page.contains("a.png"), "that is the other camera's");
+}
+
+/// "Normal" is said only while frames are scored.
+#[test]
+fn a_browser_says_that_frames_are_not_scored() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    let failure = || service.get("/api/state").json()["failure"].clone();
+    place.frame("a.png", &picture("six"));
+    eventually("a frame is scored", || service.get("/api/state").json()["latest"]["number"] == 1);
+    assert!(failure().is_null());
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    page.wait_text("alarm", "Normal");
+    place.frame("b.png", b"no image");
+    page.wait_text("alarm", "not scored");
+    page.wait_text("energy", "–");
+    assert!(page.value("document.getElementById('alarm').title").as_str().unwrap().contains("not an image"));
+    assert!(failure().as_str().unwrap().contains("not an image"));
+    assert_eq!(service.get("/api/cameras").json()[0]["failure"], failure());
+    page.value("location.reload()");
+    page.wait_text("alarm", "not scored");
+    place.frame("c.png", &picture("six"));
+    page.wait_text("alarm", "Normal");
+    assert!(failure().is_null());
+}
+
+/// A computer that is switched off, or a process that hangs, does not close a connection.
+#[test]
+fn a_browser_notices_that_the_service_is_silent() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    place.frame("a.png", &picture("six"));
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    page.wait_text("alarm", "Normal");
+    page.value("Object.assign(patience, { answer: 1500, event: 3000 })");
+    // From this event on, the page waits no longer than that.
+    place.frame("b.png", &picture("six"));
+    page.wait_text("frame", "frame 2");
+    service.signal("STOP");
+    page.wait_text("alarm", "no connection");
+    service.signal("CONT");
+    page.wait_text("alarm", "Normal");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use flate2::bufread::{GzDecoder, ZlibDecoder};
 
-use super::super::{Problem, body, too_large};
+use super::super::{Problem, apart, body, too_large};
 
 /// The header with the length of the JSON if tensors follow it.
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -37,9 +37,7 @@ impl Parts {
             return Self::read(bytes, coding, length, limit);
         }
         // Decompression takes up to tenths of a second, during which it would block a thread of the runtime.
-        tokio::task::spawn_blocking(move || Self::read(bytes, coding, length, limit))
-            .await
-            .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))?
+        apart(move || Self::read(bytes, coding, length, limit)).await?
     }
 
     /// Decompresses and divides a body.

@@ -1,0 +1,73 @@
+//! What the process as such survives: a log that cannot be written, and a signal while it starts.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::alarms::Absent;
+use crate::harness::{Place, Service, command, eventually, model, picture, program};
+
+/// As where a program that gathers logs has crashed. Each of the first frames is logged, since it has a reason of its own.
+#[test]
+fn frames_are_scored_also_if_nobody_reads_the_log() {
+    let place = Place::new();
+    let mut service = Service::start(&place.state(), &["--source", &place.source(), "--max-megapixels", "1"]);
+    service.leave_log();
+    for count in 1..=4 {
+        place.frame(&format!("{count}.pgm"), format!("P5 {} 1000 255\n", 2000 + count).as_bytes());
+        let failures = || service.metric("nae_frame_failures_total{origin=\"Source\"}");
+        eventually("it is passed over", || failures() == f64::from(count));
+    }
+    place.frame("good.png", &picture("six"));
+    eventually("the next is scored", || service.get("/api/state").json()["latest"]["name"] == "good.png");
+    assert_eq!(service.change("/api/pause", "{}").status, 200);
+    service.signal("TERM");
+    assert_eq!(service.wait(), Some(0));
+}
+
+#[test]
+fn a_log_on_a_full_disk_is_no_reason_to_end() {
+    if !std::path::Path::new("/dev/full").exists() {
+        eprintln!("skipped: there is no /dev/full");
+        return;
+    }
+    let place = Place::new();
+    let absent = Absent::new();
+    let address = absent.address().to_string();
+    let model = model();
+    let arguments = ["--model", model.to_str().unwrap(), "--listen", &address];
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut service = command(&place.state(), &arguments).stderr(full).spawn().unwrap();
+    let url = format!("http://{address}");
+    let is_ready = || {
+        let mut health = Command::new(program());
+        health.args(["health", &url]).stderr(Stdio::null()).status().unwrap().success()
+    };
+    eventually("it is ready", || is_ready() || service.try_wait().unwrap().is_some());
+    let ended = service.try_wait().unwrap();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    assert_eq!(ended, None);
+}
+
+/// Here it waits for its settings, which come from a pipe.
+#[test]
+fn a_signal_to_reload_while_it_starts_does_not_end_it() {
+    let place = Place::new();
+    let settings = place.path("serve.toml");
+    assert!(Command::new("mkfifo").arg(&settings).status().unwrap().success());
+    let model = model();
+    let arguments = ["--model", model.to_str().unwrap(), "--config", settings.to_str().unwrap()];
+    let process = command(&place.state(), &arguments).spawn().unwrap();
+    // Waits until the service opens it, too.
+    let mut pipe = File::options().write(true).open(&settings).unwrap();
+    assert!(Command::new("kill").args(["-HUP", &process.id().to_string()]).status().unwrap().success());
+    // The signal comes before what is written.
+    let _ = pipe.write_all(b"camera_name = \"gate\"\n");
+    drop(pipe);
+    let service = Service::of(process).unwrap();
+    service.wait_log("another model was taken");
+    assert_eq!(service.get("/readyz").status, 200);
+    service.signal("TERM");
+    assert_eq!(service.wait(), Some(0));
+}
