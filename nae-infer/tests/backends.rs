@@ -537,7 +537,7 @@ fn values_that_are_not_numbers_are_refused() {
         assert!(matches!(detector.score_prepared(&image), Err(ScoreError::Energy(_))));
         let pixels = Pixels { shape: Shape::new(1, 16, 16), values: image };
         let error = detector.score_pixels(&pixels).unwrap_err().to_string();
-        assert_eq!(error, "expected values from 0 to 1, found NaN at 7; divide bytes by 255, or give them as uint8");
+        assert_eq!(error, "expected values from 0 to 1, found NaN at 7; replace values that are not a number");
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 use nae_core::Shape;
+use nae_data::counted;
 use nae_data::own::{OwnImages, largest_side};
 use nae_data::{DataError, Originals, detail_lost, originals};
 use nae_input::tiling::Grid;
@@ -144,7 +145,7 @@ pub fn best(
     let (form, mean) = (*form, verdict.mean());
     let (train, judged) = trial.counts();
     let mut said = vec![format!(
-        "form: {}, by defects made up in {judged} images after a trial on {train}; {of}",
+        "form: {}, chosen by synthetic defects in {judged} images after a trial on {train}; {of}",
         title(form, side)
     )];
     said.extend(tried.iter().map(|(form, verdict)| describe(*form, side, verdict)));
@@ -153,7 +154,8 @@ pub fn best(
     }
     if mean < POOR && forms.features.is_none() {
         said.push(
-            "in neither form are made-up defects told well; features of a frozen network may do better: --features"
+            "synthetic defects are detected poorly in every form that was tried; features of a frozen network may be better: \
+             --features"
                 .into(),
         );
     }
@@ -216,11 +218,11 @@ fn describe(form: Form, side: usize, verdict: &Verdict) -> String {
     let kinds: Vec<String> =
         verdict.auroc.iter().map(|(defect, auroc)| format!("{} {auroc:.3}", defect.name())).collect();
     format!(
-        "trial of {}: mean AUROC {:.3} ({}) after {} epochs",
+        "trial of {}: mean AUROC {:.3} ({}) after {}",
         title(form, side),
         verdict.mean(),
         kinds.join(", "),
-        verdict.epochs
+        counted(verdict.epochs, "epoch")
     )
 }
 

@@ -80,8 +80,14 @@ impl InterruptedRun {
         if let (Some(data), Some(outliers)) = (data, outliers) {
             own::apart(data, outliers)?;
         }
-        let prepared = Prepared::new(config, seed, data, corrupt)?;
+        let mut prepared = Prepared::new(config, seed, data, corrupt)?;
         OtherData::check(&prepared, &folder, &resume.facts.data_sha256)?;
+        if let (Some(missing), None) = (&resume.facts.outliers, outliers) {
+            prepared.warnings.push(format!(
+                "the run was started with --outliers {missing}, which is not given now: the results are without these \
+                 outliers; give it again to have them evaluated"
+            ));
+        }
         Ok((prepared, resume))
     }
 }

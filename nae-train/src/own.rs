@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use nae_data::ImageSet;
 use nae_data::Loaded;
+use nae_data::counted;
 use nae_data::is_tables;
 use nae_data::own::{self, Asked, Collection, Corrupt, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
@@ -26,6 +27,8 @@ use crate::train::speed;
 
 /// The number of values for each place after whitening, if the frozen network has as many.
 const COMPONENTS: usize = 64;
+/// The number of categories that are named.
+const NAMED: usize = 10;
 /// The default number of places whose energies an image's score is the mean of.
 const PLACES: usize = 5;
 
@@ -312,7 +315,10 @@ pub fn plan(
         Length::Updates { pretraining, training } => {
             let config = plan::with_updates(&prepared.config, train, pretraining, training)?;
             let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
-            (config, format!("pre-training: {epochs} epochs; NAE training: {updates} updates"))
+            (
+                config,
+                format!("pre-training: {}; NAE training: {}", counted(epochs, "epoch"), counted(updates, "update")),
+            )
         }
     };
     choices.insert(0, format!("{}: {found}", config.source().title()));
@@ -392,7 +398,7 @@ fn describe_images(images: &OwnImages, found: &Collection) -> String {
             if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest") }
         ),
     };
-    format!("{count} images{folders}, {colour}, {how}")
+    format!("{}{folders}, {colour}, {how}", counted(count, "image"))
 }
 
 fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
@@ -403,11 +409,25 @@ fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
     let numbers = count(Reading::is_number);
     let values = count(|reading| matches!(reading, Reading::Is(_)));
     let gaps = count(|reading| matches!(reading, Reading::Absent));
-    let also = [(values, "inputs for the values of categories"), (gaps, "for gaps")].into_iter();
-    let also: String = also.filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}")).collect();
+    let categories = table.columns.iter().filter(|column| matches!(column.reading, Reading::Is(_)));
+    // The inputs of a category follow each other.
+    let mut categories: Vec<String> = categories.map(|column| format!("{:?}", column.name)).collect();
+    categories.dedup();
+    let mut also = String::new();
+    if values > 0 {
+        let more = categories.len().saturating_sub(NAMED);
+        categories.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        also +=
+            &format!(", {} for the values of the categories {}{more}", counted(values, "input"), categories.join(", "));
+    }
+    if gaps > 0 {
+        also += &format!(", {} for gaps", counted(gaps, "input"));
+    }
     format!(
-        "{} rows, {numbers} columns of numbers, scaled by their quartiles{also}{}",
-        rows.rows,
+        "{}, {} of numbers, scaled by their quartiles{also}{}",
+        counted(rows.rows, "row"),
+        counted(numbers, "column"),
         windows.unwrap_or_default()
     )
 }

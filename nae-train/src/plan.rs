@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use nae_core::calibration::count_for_confidence;
+use nae_data::counted;
 use nae_onnx::metadata::Transforms;
 
 use crate::arch::LatentSpace;
@@ -83,17 +84,26 @@ const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10)
 /// The least number of images or rows that can be divided: five of them are for calibration.
 pub const MIN_IMAGES: usize = 50;
 
+/// The addition to the error for a single image: arrays of two axes are often meant as tables.
+const SINGLE_IMAGE: &str = "; an array [H, W] is one image: give several as [N, H, W], and a table as .csv";
+
 /// An error for data that a run cannot be planned for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// There are too few images or rows.
-    #[error("{title}: {found} images or rows; at least {MIN_IMAGES} are needed, and some hundred to be of use")]
+    /// There are too few images, rows or windows.
+    #[error(
+        "{title}: {}; at least {MIN_IMAGES} are needed, and some hundred to be of use{}",
+        counted(*found, noun),
+        if *found == 1 && *noun == "image" { SINGLE_IMAGE } else { "" }
+    )]
     TooFew {
         /// The title of the data.
         title: String,
-        /// The number of images or rows.
+        /// The number of samples.
         found: usize,
+        /// The word for a sample.
+        noun: &'static str,
     },
     /// There are too few for a threshold with the requested confidence.
     #[error(
@@ -193,7 +203,8 @@ fn fitted(
     count: usize,
 ) -> Result<RawConfig, PlanError> {
     if count < MIN_IMAGES {
-        return Err(PlanError::TooFew { title: source.title().to_owned(), found: count });
+        let noun = source.samples().trim_end_matches('s');
+        return Err(PlanError::TooFew { title: source.title().to_owned(), found: count, noun });
     }
     let mut raw = preset::load(BASE)?.raw().clone();
     "own-data".clone_into(&mut raw.name);
@@ -314,9 +325,11 @@ pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
     let batches = batches(config, train_images);
     let seconds = |count: usize, each: Duration| (count as f64 * each.as_secs_f64()).ceil();
     format!(
-        "pre-training: {epochs} epochs of {batches} updates, about {:.0} s; NAE training: {updates} updates, about {:.0} s \
-         (measured: {:.1} and {:.1} ms an update)",
+        "pre-training: {} of {}, about {:.0} s; NAE training: {}, about {:.0} s (measured: {:.1} and {:.1} ms an update)",
+        counted(epochs, "epoch"),
+        counted(batches, "update"),
         seconds(epochs * batches, speed.pretraining),
+        counted(updates, "update"),
         seconds(updates, speed.normalizing),
         1e3 * speed.pretraining.as_secs_f64(),
         1e3 * speed.normalizing.as_secs_f64(),
@@ -384,7 +397,7 @@ mod tests {
             );
         }
         let message = draft(&own(), Transforms::default(), 49).expect_err("too few").to_string();
-        assert!(message.contains("screws: 49 images or rows") && message.contains("50"), "{message}");
+        assert!(message.contains("screws: 49 images;") && message.contains("50"), "{message}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::config::methods::MethodKind;
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
-use crate::eval::scoring::decided;
+use crate::eval::scoring::{decided, share_above};
 use crate::eval::table::{Column, OutlierKind, OutlierSet, neighbours_column, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
@@ -273,6 +273,14 @@ impl Prepared {
             self.independent(),
             self.features(),
         )?)
+    }
+
+    /// The share of normal test images that `model` finds above the threshold of `metadata`; `None` without a threshold.
+    /// The energies are computed as in [`calibrate`](Self::calibrate): rounded in another way, an image that is equal to
+    /// one of the calibration could be above a threshold that is its own energy.
+    pub fn measured_rate(&self, model: &dyn Model, metadata: &ModelMetadata, device: &Device) -> Option<f64> {
+        let threshold = metadata.contract.threshold()?.energy;
+        share_above(&decided(model, Decision::Reconstruction, &self.split.test, Engine::Burn, device), threshold)
     }
 
     /// The columns of a table for `outcome`: the plain autoencoder before an NAE, every decision function of the model,

@@ -121,7 +121,10 @@ mod tests {
     use super::*;
     use crate::ImageSet;
 
-    /// Makes a folder with one image for each level, all pixels of which have that level, and `partition` as the file
+    /// The grey value of an image of level 1; images that are all dark are warned of.
+    const STEP: u8 = 50;
+
+    /// Makes a folder with one image for each level, all pixels of which have that level of grey, and `partition` as the file
     /// `name`.
     fn folder(levels: &[u8], name: &str, partition: &str) -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
@@ -129,7 +132,7 @@ mod tests {
         let images = folder.path().join("img_align_celeba/img_align_celeba");
         fs::create_dir_all(&images).expect("writes");
         for level in levels {
-            let image = [&b"P6 2 2 255\n"[..], &[*level; 12]].concat();
+            let image = [&b"P6 2 2 255\n"[..], &[STEP * level; 12]].concat();
             fs::write(images.join(format!("{level:03}.ppm")), image).expect("writes");
         }
         fs::write(folder.path().join(name), partition).expect("writes");
@@ -141,7 +144,7 @@ mod tests {
     }
 
     fn levels(set: &ImageSet) -> Vec<u8> {
-        (0..set.len()).map(|at| (set.image(at)[0] * 255.0).round() as u8).collect()
+        (0..set.len()).map(|at| (set.image(at)[0] * 255.0 / f32::from(STEP)).round() as u8).collect()
     }
 
     #[test]

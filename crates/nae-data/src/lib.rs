@@ -13,6 +13,7 @@ mod augmentation;
 mod celeba;
 pub mod cifar;
 mod collect;
+mod counted;
 mod defects;
 pub mod digest;
 mod digits;
@@ -38,6 +39,7 @@ mod time_columns;
 mod windows;
 
 pub use augmentation::Augmentation;
+pub use counted::counted;
 pub use defects::Defect;
 pub use error::DataError;
 pub use form::{Form, ImageForm};

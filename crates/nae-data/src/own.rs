@@ -6,17 +6,19 @@
 //! images for the same files, whether packed or not: sorted by name, with the sub-folder as class. The trainer chooses
 //! the model for them.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::contract::ResizeFilter;
+use nae_input::table::is_table;
 use nae_input::{Named, Pixels};
 use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{Collected, Collector, MAX_VALUES};
+use crate::counted::counted;
 use crate::error::DataError;
 use crate::files::{Files, zip_in_memory};
 use crate::tables::others_beside;
@@ -32,6 +34,13 @@ pub const RESIZE: ResizeFilter = ResizeFilter::Bilinear;
 /// Up to one damaged file in this many is accepted as an accident; more are probably a mistake of the user.
 const CORRUPT_SHARE: usize = 10;
 
+/// The endings of files that are probably tables, and of images in formats that are not read.
+const TABLE_ENDS: [&str; 8] = ["txt", "dat", "tab", "xls", "xlsx", "ods", "parquet", "json"];
+const IMAGE_ENDS: [&str; 8] = ["gif", "heic", "heif", "avif", "jxl", "dng", "dcm", "svg"];
+/// The addition to an error for an array that is a single image: it is perhaps meant as a table.
+const ONE_ARRAY: &str = "; an array [H, W] is one image: give a table as .csv";
+/// If no value of any image is larger, they probably do not use the range of their files.
+const DARK: f32 = 0.1;
 /// The number of damaged files that a warning lists.
 const NAMED: usize = 5;
 
@@ -96,6 +105,8 @@ pub struct Collection {
     pub skipped: Vec<Skipped>,
     /// The number of files whose names are not those of supported images, including hidden files.
     pub others: usize,
+    /// The name of the first of these files that is not hidden.
+    pub first_other: Option<String>,
     /// The number of images without colour.
     pub grey: usize,
 }
@@ -113,11 +124,23 @@ impl Collection {
             warnings.push(format!("files that cannot be read are left out: {}", named.join("; ")));
         }
         if self.others > 0 {
-            warnings.push(format!("{} other files are left out, no images that are read by their names", self.others));
+            let such = self.first_other.as_ref().map(|name| format!(", such as {name:?}")).unwrap_or_default();
+            let files = counted(self.others, "other file");
+            warnings.push(format!("{files} left out{such}: only files with the name of an image or array are read"));
         }
         if self.images.shape().channels == 3 && self.grey > 0 && self.grey < self.images.units().len() {
             let (grey, all) = (self.grey, self.images.units().len());
             warnings.push(format!("{grey} of {all} images are grey, the others coloured: all are taken as coloured"));
+        }
+        let largest = self.images.values().iter().copied().fold(0.0, f32::max);
+        if largest == 0.0 {
+            warnings.push("all images are black".to_owned());
+        } else if largest < DARK {
+            warnings.push(format!(
+                "the largest value of all images is {largest:.3}, where 1 is white: images of 10 or 12 bits in files of 16 are \
+                 like this, and training may diverge; multiply the values by {:.0}",
+                (1.0 / largest).floor()
+            ));
         }
         warnings
     }
@@ -189,16 +212,21 @@ pub(super) fn load_some(
     let files = Files::open(path)?;
     let collection = gather(&files, form, corrupt, Wanted { grey_only: false, most, named: wanted })?;
     // `None` is only returned for `grey_only`.
-    collection.ok_or_else(|| empty(path, 0))
+    collection.ok_or_else(|| empty(path, 0, None))
 }
 
 /// Whether a file is read, judged by its name. Hidden files and files that other systems add to archives are not read.
 pub(super) fn is_image(name: &str) -> bool {
-    let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
     let path = Path::new(name);
-    let is_array =
-        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"));
-    !hidden && (is_array || nae_input::is_image_name(path))
+    !is_hidden(name) && (is_array(path) || nae_input::is_image_name(path))
+}
+
+fn is_array(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"))
+}
+
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX")
 }
 
 /// Chooses the side to train at. Files that cannot be read are ignored here; reading the images reports them.
@@ -280,10 +308,15 @@ fn gather(
     let (path, shape) = (files.path(), form.shape);
     let mut collector = Collector::new(form, most);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
-    let others = Cell::new(0);
+    let (others, first_other) = (Cell::new(0), OnceCell::new());
     let wanted = |name: &str| {
         let image = is_image(name);
-        others.set(others.get() + usize::from(!image));
+        if !image {
+            others.set(others.get() + 1);
+            if !is_hidden(name) {
+                first_other.get_or_init(|| name.to_owned());
+            }
+        }
         image && named(name)
     };
     let decode = |name: &str, bytes: Vec<u8>| {
@@ -292,9 +325,14 @@ fn gather(
         if grey_only && greys < images.len() {
             return Ok((bytes, greys, None));
         }
-        let prepared = images.iter().map(|image| form.samples(&image.pixels));
-        let values: Result<Vec<_>, _> = prepared.collect();
-        Ok((bytes, greys, Some(values.map_err(|error| error.to_string())?)))
+        // The caller names the file.
+        let at = |index| if images.len() > 1 { format!("image {index}: ") } else { String::new() };
+        let of_one = if images.len() == 1 && is_array(Path::new(name)) { ONE_ARRAY } else { "" };
+        let prepared = images
+            .iter()
+            .enumerate()
+            .map(|(index, image)| form.samples(&image.pixels).map_err(|error| format!("{}{error}{of_one}", at(index))));
+        Ok((bytes, greys, Some(prepared.collect::<Result<Vec<_>, String>>()?)))
     };
     files.visit_decoded(&wanted, &decode, &mut |name, decoded| {
         match decoded {
@@ -324,7 +362,7 @@ fn gather(
     }
     let files = collector.files() + skipped.len();
     if files == 0 {
-        return Err(empty(path, others.get()));
+        return Err(empty(path, others.get(), first_other.get().map(String::as_str)));
     }
     if let Some(Skipped { name, reason }) = skipped.first()
         && skipped.len() * CORRUPT_SHARE > files
@@ -339,23 +377,55 @@ fn gather(
         let problem = format_args!("{grey} of {images} images are grey, the others coloured");
         return Err(DataError::at(path, format_args!("{problem}; keep them apart, or leave --strict out")));
     }
-    Ok(Some(Collection { images, classes, sha256, skipped, others: others.get(), grey }))
+    let (others, first_other) = (others.get(), first_other.into_inner());
+    Ok(Some(Collection { images, classes, sha256, skipped, others, first_other, grey }))
 }
 
-fn empty(path: &Path, others: usize) -> DataError {
+/// The error for data without images: `others` files were found, the `first` of which is named.
+fn empty(path: &Path, others: usize, first: Option<&str>) -> DataError {
     if let Some(found) = others_beside(path) {
         return DataError::at(path, format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"));
     }
-    DataError::at(
-        path,
-        format_args!(
-            "expected PNG, JPEG, BMP, TIFF, WebP or PNM images or .npy or .npz batches (by their names), found none among \
-             {others} other files; a data set in files of its own, such as MNIST's, needs its --preset"
-        ),
-    )
+    let expected = "expected PNG, JPEG, BMP, TIFF, WebP or PNM images or .npy or .npz arrays, by their names";
+    let Some(first) = first else { return DataError::at(path, format_args!("{expected}; found no file")) };
+    let name = Path::new(first);
+    let ends =
+        |ends: &[&str]| name.extension().is_some_and(|end| ends.iter().any(|known| end.eq_ignore_ascii_case(known)));
+    let todo = if path.is_file() && is_table(path) {
+        "a table cannot be compared with images; give images"
+    } else if is_table(name) {
+        "unpack tables, and give the table or a folder of tables only"
+    } else if ends(&TABLE_ENDS) {
+        "if it is a table, save it as .csv or .tsv"
+    } else if ends(&IMAGE_ENDS) {
+        "convert images to PNG"
+    } else {
+        "a data set in files of its own, such as MNIST's, needs its --preset"
+    };
+    DataError::at(path, format_args!("{expected}; found {}, such as {first:?}; {todo}", counted(others, "other file")))
 }
 
 /// Whether every pixel has R = G = B.
 pub(super) fn is_grey(image: &Pixels) -> bool {
     image.shape.channels == 1 || image.values.as_chunks::<3>().0.iter().all(|[r, g, b]| r == g && g == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of 12 bits in files of 16: training on them diverges.
+    #[test]
+    fn images_that_do_not_use_the_range_of_their_files_are_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let warnings = |white: u16| {
+            let pixels = (0..256).flat_map(|n| (white / 256 * (n + 1)).to_be_bytes());
+            let image: Vec<u8> = b"P5 16 16 65535\n".iter().copied().chain(pixels).collect();
+            std::fs::write(folder.path().join("a.pgm"), image).expect("writes");
+            choose(folder.path(), Corrupt::Refuse).expect("an image").1.warnings()
+        };
+        let [warning] = &warnings(4096)[..] else { panic!("{:?}", warnings(4096)) };
+        assert!(warning.contains("all images is 0.06") && warning.contains("multiply the values by 1"), "{warning}");
+        assert_eq!(warnings(65_280), [""; 0]);
+    }
 }

@@ -81,7 +81,7 @@ pub struct Rows {
 /// [`DataError`] with the file, the line and column, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), DataError> {
     let read = read(path)?;
-    let Chosen { columns, left_out } = table_columns::choose(&read, missing);
+    let Chosen { columns, left_out, warnings } = table_columns::choose(&read, missing);
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         let found = columns.len();
@@ -99,6 +99,7 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
     }
     let own = OwnTable { title: crate::files::title(path), missing, window, columns };
     let mut rows = samples(path, &own, &read, true, MAX_VALUES)?;
+    rows.warnings.extend(warnings);
     rows.warnings.extend(time_columns::warnings(&read, &own.columns));
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
@@ -340,6 +341,30 @@ mod tests {
         );
     }
 
+    /// Without a warning, readings with a unit or a decimal comma would become one input for each value.
+    #[test]
+    fn categories_that_are_like_numbers_are_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let row = |n| {
+            format!("{}.5 C,\"{},5\",{},{}\n", n % 7, n % 9, n * 37 % 100, if n % 2 == 0 { "red" } else { "green" })
+        };
+        let rows: String = (0..100).map(row).collect();
+        let path = file(folder.path(), &format!("celsius,volts,,colour\n{rows}"));
+        let (own, read) = choose(&path, Missing::Refuse, None).expect("valid");
+        assert_eq!(own.columns.len(), 7 + 9 + 1 + 2);
+        let [celsius, volts] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+        assert!(celsius.contains("\"celsius\" is taken for a category") && celsius.contains("\"0.5 C\""), "{celsius}");
+        assert!(volts.contains("\"volts\"") && volts.contains("\"0,5\"") && volts.contains("a point"), "{volts}");
+
+        // The same cells between tabs are numbers; a column without a name has a number.
+        let path = folder.path().join("pump.tsv");
+        let rows: String = (0..100).map(|n| format!("{},5\t\t{}\n", n % 9, n * 37 % 100)).collect();
+        std::fs::write(&path, format!("volts\t\tb\n{rows}")).expect("writes");
+        let (own, read) = choose(&path, Missing::Refuse, None).expect("valid");
+        assert!(own.columns.iter().all(|column| column.reading == Reading::Number), "{:?}", own.columns);
+        assert_eq!(read.warnings, ["columns left out: column 2 (nothing in it)"]);
+    }
+
     /// Such columns contain neither numbers nor categories, since the meaning of a point beside decimal commas is
     /// ambiguous.
     #[test]
@@ -423,7 +448,7 @@ mod tests {
             choose(&file(folder.path(), &format!("time,day,a,b\n{rows}")), Missing::Refuse, None).expect("valid");
         assert_eq!(own.columns.len(), 13);
         let [time, day] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
-        assert!(time.contains("\"time\" rises from each row to the next"), "{time}");
+        assert!(time.contains("\"time\" never falls from one row to the next"), "{time}");
         assert!(day.contains("\"day\" contains dates"), "{day}");
         assert!(read.warnings.iter().all(|warning| warning.contains("remove the column")), "{:?}", read.warnings);
     }

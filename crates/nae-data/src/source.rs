@@ -219,6 +219,11 @@ impl Source {
         self.named()?.folder
     }
 
+    /// Whether the set is part of the program.
+    pub fn is_embedded(&self) -> bool {
+        self.named().is_some_and(|set| set.folder.is_none())
+    }
+
     /// Whether the set itself has a validation part.
     pub fn has_validation_part(&self) -> bool {
         self.named().is_some_and(|set| set.has_parts.validation)
@@ -250,11 +255,11 @@ impl Source {
     }
 
     /// Reads the set in `form` from `folder`, which is the set's own folder or contains it; without `folder`, from the
-    /// set's own folder in the one that `NAE_DATA` gives. Embedded sets need neither; a user's data need `folder`.
+    /// set's own folder in the one that `NAE_DATA` gives. Embedded sets have no folder; a user's data need `folder`.
     /// `corrupt` only applies to files of images.
     ///
     /// # Errors
-    /// [`DataError`] with the file, what was expected and what was found.
+    /// [`DataError`] with the file, what was expected and what was found; also if there is a `folder` for an embedded set.
     pub fn load(&self, folder: Option<&Path>, form: &Form, corrupt: Corrupt) -> Result<Loaded, DataError> {
         let given = || {
             folder.ok_or_else(|| {
@@ -268,7 +273,14 @@ impl Source {
             (_, Form::Rows(_)) => ImageForm::resized(self.image(), self.resize_filter()),
         };
         let Some(set) = self.named() else { return Ok(own::load(given()?, &form, corrupt)?.into()) };
-        let folder = if set.folder.is_some() { self.folder(folder)? } else { PathBuf::new() };
+        let folder = match (set.folder, folder) {
+            (Some(_), folder) => self.folder(folder)?,
+            (None, None) => PathBuf::new(),
+            (None, Some(given)) => {
+                let problem = format_args!("expected no data, since {} are part of the program", set.title);
+                return Err(DataError::at(given, format_args!("{problem}; leave --data out")));
+            }
+        };
         match set.load {
             Load::AsItIs(load) => {
                 load(&folder)?.brought(&form).map_err(|cause: ImageSetError| DataError::form(set.title, &cause))

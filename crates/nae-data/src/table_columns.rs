@@ -19,6 +19,10 @@ const NORMAL_RANGE: f64 = 1.3489795003921634;
 const MAX_VALUES: usize = 32;
 /// The number of characters of a text in a message.
 const SHOWN: usize = 30;
+/// The share of the texts of a category from which on it is probably a column of numbers.
+const NEARLY_ALL: f64 = 0.9;
+/// What to do about numbers that are read as texts.
+const AS_NUMBERS: &str = "for numbers, remove units, and write decimals with a point";
 /// The centre and scale of an input that is 0 or 1: both values are one scale from the centre.
 const HALF: f64 = 0.5;
 /// Two columns that differ by no more than this, in scales, count as equal.
@@ -30,17 +34,20 @@ pub(super) struct Chosen {
     pub(super) columns: Vec<Column>,
     /// The columns without an input, with the reason.
     pub(super) left_out: Vec<String>,
+    /// Warnings about categories that are probably numbers, one sentence each.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Chooses the inputs of the table in `read`; gaps have inputs of their own if `missing` is to be filled.
 pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
-    let mut chosen = Chosen { columns: Vec::new(), left_out: Vec::new() };
+    let mut chosen = Chosen { columns: Vec::new(), left_out: Vec::new(), warnings: Vec::new() };
     let names = read.tables.first().map(Table::names).unwrap_or_default();
     let mut numbers: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
     let mut span = SPAN;
-    for name in names {
+    for (index, name) in names.iter().enumerate() {
+        let shown = if name.is_empty() { format!("column {}", index + 1) } else { name.clone() };
         if let Some(found) = read.mixed_decimals(name) {
-            chosen.left_out.push(format!("{name} (points beside decimal commas: {found})"));
+            chosen.left_out.push(format!("{shown} ({found})"));
             continue;
         }
         let content = Content::of(read, name);
@@ -59,12 +66,18 @@ pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
         };
         match own {
             Ok(own) => {
+                if let Some(example) = content.number_as_text() {
+                    chosen.warnings.push(format!(
+                        "the column {shown:?} is taken for a category, though its texts are like numbers, such as {example:?}: \
+                         {AS_NUMBERS}"
+                    ));
+                }
                 chosen.columns.extend(own);
                 if content.has_gaps && missing == Missing::Fill {
                     chosen.columns.push(indicator(name, Reading::Absent));
                 }
             }
-            Err(reason) => chosen.left_out.push(format!("{name} ({reason})")),
+            Err(reason) => chosen.left_out.push(format!("{shown} ({reason})")),
         }
     }
     // The span covers all readings, so that calibration applies to what scoring computes, and one scale has the same
@@ -104,10 +117,19 @@ impl<'a> Content<'a> {
             1 if !self.has_gaps => Err("always the same".to_owned()),
             values if values > MAX_VALUES => {
                 let one: String = self.texts.iter().take(1).flat_map(|text| text.chars().take(SHOWN)).collect();
-                Err(format!("text with {values} values, such as {one:?}"))
+                let todo = self.number_as_text().map(|_| format!("; {AS_NUMBERS}")).unwrap_or_default();
+                Err(format!("text with {values} values, such as {one:?}{todo}"))
             }
             _ => Ok(self.texts.iter().map(|&text| indicator(name, Reading::Is(text.to_owned()))).collect()),
         }
+    }
+
+    /// Returns an example if nearly all texts of a column without numbers are like numbers.
+    fn number_as_text(&self) -> Option<&'a str> {
+        let mut found = self.texts.iter().filter(|text| is_like_number(text)).copied();
+        let example = found.next()?;
+        let count = 1 + found.count();
+        (self.numbers.is_empty() && count as f64 >= NEARLY_ALL * self.texts.len() as f64).then_some(example)
     }
 
     /// Returns the input of a column of numbers, or the reason why there is none. Texts among the numbers cause an
@@ -141,6 +163,15 @@ impl<'a> Content<'a> {
     }
 }
 
+/// Whether `text` is a number with a decimal comma, or a number with a unit.
+fn is_like_number(text: &str) -> bool {
+    let number = text.trim_start_matches(['+', '-']);
+    let unit = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ',');
+    // Fractions, times and ranges are not meant.
+    let is_unit = |text: &str| !text.starts_with(['-', '/', ':']) && !text.contains(|c: char| c.is_ascii_digit());
+    number.starts_with(|c: char| c.is_ascii_digit()) && is_unit(unit)
+}
+
 fn indicator(name: &str, reading: Reading) -> Column {
     Column { reading, ..Column::number(name, HALF, HALF, SPAN) }
 }
@@ -159,4 +190,19 @@ fn same(one: &[Option<f64>], other: &[Option<f64>]) -> bool {
         })
     };
     one.len() == other.len() && (equal(1.0) || equal(-1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_commas_or_units_are_like_numbers() {
+        for text in ["20,1", "-3,5", "20.1 C", "16.2%", "5kg", "1.234,5"] {
+            assert!(is_like_number(text), "{text}");
+        }
+        for text in ["", "red", "C 20", "3/4", "12:30", "2024-01-31", "1-2", "A7", "10 of 12"] {
+            assert!(!is_like_number(text), "{text}");
+        }
+    }
 }

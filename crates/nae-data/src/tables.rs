@@ -33,7 +33,7 @@ impl Read {
         })
     }
 
-    /// If a table has decimal commas and points in the column `name`, returns the numbers concerned.
+    /// If the numbers of the column `name` have no certain decimal sign in a table, returns the reason.
     pub(super) fn mixed_decimals(&self, name: &str) -> Option<&str> {
         self.tables.iter().find_map(|table| table.mixed_decimals(name))
     }
@@ -50,6 +50,11 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
         let bytes = file::read(path, nae_input::MAX_FILE)?;
         Ok((table::parse(path, &bytes)?, bytes))
     };
+    let is_array =
+        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"));
+    if path.is_file() && (is_array || nae_input::is_image_name(path)) {
+        return Err(DataError::at(path, "expected a .csv or .tsv table, or a folder of tables; found images"));
+    }
     if !path.is_dir() {
         let (table, bytes) = one(path)?;
         return Ok(Read { tables: vec![table], sha256: hex(Sha256::new_with_prefix(&bytes)) });
@@ -66,7 +71,7 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
         tables.push(table);
     }
     if tables.is_empty() {
-        Err(folder(others_beside(path).unwrap_or_else(|| "there is none".to_owned())))
+        Err(folder(others_beside(path).unwrap_or_else(|| none_in(path))))
     } else {
         Ok(Read { tables, sha256: hex(hash) })
     }
@@ -112,6 +117,12 @@ pub(super) fn others_beside(folder: &Path) -> Option<String> {
     Some(format!("found {tables} and {others}: a folder of tables may hold nothing else; {todo}"))
 }
 
+/// What was found in a folder without tables.
+fn none_in(folder: &Path) -> String {
+    let first = visible(folder).ok().and_then(|files| Some(files.first()?.file_name()?.to_string_lossy().into_owned()));
+    first.map_or_else(|| "it is empty".to_owned(), |name| format!("there is none, but {name:?}"))
+}
+
 /// Whether `path` is a table packed by gzip, judged by its name.
 pub(super) fn is_packed_table(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz")) && is_table(&path.with_extension(""))
@@ -143,6 +154,32 @@ mod tests {
         // Images make it a folder of images.
         std::fs::write(folder.path().join("a.pgm"), "P2 1 1 1 1").expect("writes");
         assert!(own::choose(folder.path(), Corrupt::Skip).is_ok());
+    }
+
+    /// The message names what is there, and says what to do about it.
+    #[test]
+    fn a_folder_without_images_or_tables_is_described() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let images = || own::choose(folder.path(), Corrupt::Skip).expect_err("no images").to_string();
+        let tables = || read(folder.path()).err().expect("no tables").to_string();
+        assert!(images().ends_with("found no file") && tables().contains("it is empty"), "{} {}", images(), tables());
+        for (name, todo) in
+            [("a.heic", "convert images to PNG"), ("a.xlsx", "save it as .csv or .tsv"), ("a", "--preset")]
+        {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "?").expect("writes");
+            let said = images();
+            assert!(said.contains(&format!("1 other file, such as {name:?}; ")) && said.contains(todo), "{said}");
+            assert!(tables().contains(&format!("there is none, but {name:?}")), "{}", tables());
+            std::fs::remove_file(path).expect("removes");
+        }
+        // A table in the place of images, and the reverse.
+        let (table, image) = (folder.path().join("a.csv"), folder.path().join("a.png"));
+        [&table, &image].into_iter().for_each(|path| std::fs::write(path, "a,b\n1,2\n").expect("writes"));
+        let said = own::choose(&table, Corrupt::Skip).expect_err("a table").to_string();
+        assert!(said.contains("a.csv") && said.contains("give images"), "{said}");
+        let said = read(&image).err().expect("an image").to_string();
+        assert!(said.contains("a.png: expected a .csv or .tsv table") && said.contains("found images"), "{said}");
     }
 
     #[test]

@@ -9,8 +9,10 @@ use nae_onnx::metadata::{Column, Reading};
 
 use crate::tables::Read;
 
-/// With fewer numbers, a column may rise or fall throughout by chance.
+/// With fewer different numbers, a column may rise or fall throughout by chance, or because the rows are sorted by a grade.
 const FEWEST: usize = 10;
+/// The largest number of rows with the same time, on average; a column with more is probably a counter that rarely moves.
+const ROWS_AT_A_TIME: usize = 20;
 /// The years of a date; other numbers of four digits are probably something else.
 const YEARS: std::ops::RangeInclusive<u32> = 1900..=2199;
 
@@ -22,7 +24,7 @@ pub(super) fn warnings(read: &Read, columns: &[Column]) -> Vec<String> {
         let name = &column.name;
         let found = match column.reading {
             Reading::Number => {
-                direction(read, name).map(|verb| format!("{verb} from each row to the next, as a time does"))
+                direction(&numbers(read, name)).map(|verb| format!("{verb} from one row to the next, as a time does"))
             }
             Reading::Is(_) => has_dates(read, name).then(|| "contains dates".to_owned()),
             Reading::Absent => None,
@@ -32,17 +34,21 @@ pub(super) fn warnings(read: &Read, columns: &[Column]) -> Vec<String> {
     found.collect()
 }
 
-/// Whether the numbers of a column rise or fall from each row to the next, over all tables.
-fn direction(read: &Read, name: &str) -> Option<&'static str> {
-    let numbers =
-        || read.cells(name).filter_map(|cell| if let Cell::Number(number) = cell { Some(*number) } else { None });
-    let all = |order| numbers().zip(numbers().skip(1)).all(|(one, next)| one.partial_cmp(&next) == Some(order));
-    if numbers().nth(FEWEST - 1).is_none() {
+/// The numbers of a column, row after row, over all tables.
+fn numbers(read: &Read, name: &str) -> Vec<f64> {
+    read.cells(name).filter_map(|cell| if let Cell::Number(number) = cell { Some(*number) } else { None }).collect()
+}
+
+/// Whether numbers rise or fall throughout. Neighbours may be equal, since several rows can be recorded at a time.
+fn direction(numbers: &[f64]) -> Option<&'static str> {
+    let changes = || numbers.windows(2).map(|pair| pair[0].total_cmp(&pair[1]));
+    let different = 1 + changes().filter(|change| change.is_ne()).count();
+    if different < FEWEST || different * ROWS_AT_A_TIME < numbers.len() {
         None
-    } else if all(Ordering::Less) {
-        Some("rises")
+    } else if changes().all(Ordering::is_le) {
+        Some("never falls")
     } else {
-        all(Ordering::Greater).then_some("falls")
+        changes().all(Ordering::is_ge).then_some("never rises")
     }
 }
 
@@ -72,6 +78,19 @@ fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_a_direction_also_with_several_rows_at_a_time() {
+        let rows = |of: fn(usize) -> f64| (0..200).map(of).collect::<Vec<f64>>();
+        assert_eq!(direction(&rows(|n| n as f64)), Some("never falls"));
+        assert_eq!(direction(&rows(|n| (n / 2) as f64)), Some("never falls"), "two rows a second");
+        assert_eq!(direction(&rows(|n| -((n / 10) as f64))), Some("never rises"));
+        assert_eq!(direction(&rows(|n| (n / 40) as f64)), None, "sorted by a grade");
+        assert_eq!(direction(&rows(|n| if n == 150 { 0.0 } else { n as f64 })), None);
+        let counter: Vec<f64> = (0..10_000).map(|n| f64::from(n / 800)).collect();
+        assert_eq!(direction(&counter), None, "a counter that rarely moves");
+        assert_eq!(direction(&[1.0, 2.0, 3.0]), None, "too few");
+    }
 
     #[test]
     fn dates_are_known_by_their_form() {

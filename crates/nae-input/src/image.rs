@@ -65,7 +65,7 @@ pub enum PrepareError {
     )]
     NoImage(Shape),
     /// A value is not in `[0, 1]`.
-    #[error("expected values from 0 to 1, found {value} at {index}; divide bytes by 255, or give them as uint8")]
+    #[error("expected values from 0 to 1, found {value} at {index}; {}", remedy(value))]
     Range {
         /// The position of the value, from 0.
         index: usize,
@@ -80,6 +80,17 @@ pub enum PrepareError {
         /// The number of values found.
         found: usize,
     },
+}
+
+/// What to do about a value that is not from 0 to 1.
+fn remedy(value: &str) -> &'static str {
+    match value.parse::<f32>() {
+        Ok(value) if value.is_nan() => "replace values that are not a number",
+        Ok(value) if value < 0.0 => "shift and scale values to the range from 0 to 1",
+        Ok(value) if value <= 255.0 => "divide bytes by 255, or give them as uint8",
+        Ok(value) if value <= 65_535.0 => "divide values of 16 bits by 65,535",
+        _ => "scale values to the range from 0 to 1",
+    }
 }
 
 /// Reads the images of a file.
@@ -193,6 +204,20 @@ fn luma([r, g, b]: [f32; 3]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_out_of_range_has_its_remedy() {
+        for (value, remedy) in [
+            ("NaN", "not a number"),
+            ("-0.5", "shift and scale"),
+            ("200", "by 255"),
+            ("4095", "by 65,535"),
+            ("inf", "scale"),
+        ] {
+            let message = PrepareError::Range { index: 3, value: value.to_owned() }.to_string();
+            assert!(message.contains(&format!("found {value} at 3; ")) && message.contains(remedy), "{message}");
+        }
+    }
 
     #[test]
     fn what_is_no_image_or_too_large_is_named() {

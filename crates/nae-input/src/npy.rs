@@ -90,7 +90,10 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
         "<f4" => 4,
         "<f8" => 8,
         "|u1" | "<u1" | ">u1" => 1,
-        _ => return Err(wrong("little-endian float32 ('<f4') or float64 ('<f8'), or uint8 ('|u1')", dtype)),
+        _ => {
+            let found = format!("{dtype}; {}", converted(&dtype));
+            return Err(wrong("little-endian float32 ('<f4') or float64 ('<f8'), or uint8 ('|u1')", found));
+        }
     };
     if Some(data.len()) != total.checked_mul(width) {
         return Err(wrong("as many bytes as its header says", format!("{} for {shape:?} of {dtype}", data.len())));
@@ -111,6 +114,18 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
         Named { name, pixels: Pixels { shape, values } }
     });
     Ok(images.collect())
+}
+
+/// How to convert an array of another type.
+fn converted(dtype: &str) -> &'static str {
+    match dtype.get(1..) {
+        Some("u2") => "convert values of 16 bits by (a / 65535).astype('float32')",
+        Some(kind) if kind.starts_with(['i', 'u']) => {
+            "convert values of 0 to 255 by a.astype('uint8'), others by (a / a.max()).astype('float32')"
+        }
+        Some(kind) if kind.starts_with(['f', 'b']) => "convert them by a.astype('float32')",
+        _ => "convert them to numbers from 0 to 1 of float32",
+    }
 }
 
 /// Extracts the header's text without the parser.
@@ -212,6 +227,20 @@ mod tests {
     fn records_are_refused_by_name() {
         let message = refused("{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }");
         assert!(message.contains("floats or uint8") && message.contains("records"), "{message}");
+    }
+
+    #[test]
+    fn another_type_is_refused_with_the_conversion() {
+        for (dtype, todo) in [
+            ("<i8", "a.astype('uint8')"),
+            ("<u2", "(a / 65535).astype('float32')"),
+            ("<f2", "by a.astype('float32')"),
+            (">f4", "by a.astype('float32')"),
+            ("|b1", "by a.astype('float32')"),
+        ] {
+            let message = refused(&format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': (2, 3, 4), }}"));
+            assert!(message.contains(&format!("found {dtype}; convert ")) && message.contains(todo), "{message}");
+        }
     }
 
     /// Each is an image with a name in memory, of a file of a byte each.

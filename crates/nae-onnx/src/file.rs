@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 /// The reason why a file could not be read or written. The message contains its path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,19 +74,37 @@ pub fn read_stream(stream: impl Read, name: impl AsRef<Path>, limit: u64) -> Res
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
     let path = path.as_ref();
     let fail = |error| FileError::Write { path: path.to_owned(), error };
-    let folder = match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name"))),
-    };
+    let (mut file, target) = temporary(path).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    // Before the rename: after a power failure, the name must not refer to an empty file.
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(&target).map_err(|e| fail(e.error))?;
+    Ok(())
+}
+
+/// Checks that [`write`] can write to `path`, for a program that has the content only after long work. It makes a temporary
+/// file beside `path` and removes it again.
+///
+/// # Errors
+/// [`FileError::Write`], as [`write`] would fail.
+pub fn check_write(path: impl AsRef<Path>) -> Result<(), FileError> {
+    let path = path.as_ref();
+    temporary(path).map(drop).map_err(|error| FileError::Write { path: path.to_owned(), error })
+}
+
+/// Makes the temporary file that will become `path`; also returns the path with links resolved.
+fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+    if path.file_name().is_none() {
+        return Err(invalid("this is not a file name"));
+    }
     // A rename would replace a link, a device or a pipe by a file.
     let metadata = fs::metadata(path).ok();
     if metadata.as_ref().is_some_and(|m| !m.is_file()) {
-        let what = if path.is_dir() { "it is a folder" } else { "it is not a regular file" };
-        return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, what)));
+        return Err(invalid(if path.is_dir() { "it is a folder" } else { "it is not a regular file" }));
     }
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().unwrap_or(folder);
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".nae-");
     #[cfg(unix)]
@@ -93,18 +113,12 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
         // tempfile creates private files; this mode is subject to the umask, as for any new file.
         builder.permissions(metadata.map_or_else(|| fs::Permissions::from_mode(0o666), |m| m.permissions()));
     }
-    let mut file =
-        builder.tempfile_in(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    // Before the rename: after a power failure, the name must not refer to an empty file.
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(&path).map_err(|e| fail(e.error))?;
-    Ok(())
+    Ok((builder.tempfile_in(folder)?, target))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FileError, read, write};
+    use super::{FileError, check_write, read, write};
 
     #[test]
     fn replaces_whole_files_and_names_the_path() {
@@ -123,6 +137,22 @@ mod tests {
         assert!(message.contains("it is a folder"), "{message}");
         let message = read(&missing, 1).unwrap_err().to_string();
         assert!(message.contains("no/model.onnx"), "{message}");
+    }
+
+    #[test]
+    fn a_check_says_what_writing_would_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.onnx");
+        check_write(&path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        write(&path, b"one").unwrap();
+        check_write(&path).unwrap();
+        assert_eq!(read(&path, 7).unwrap(), b"one");
+        assert!(check_write(folder.path()).unwrap_err().to_string().contains("it is a folder"));
+        let message = check_write(folder.path().join("no/model.onnx")).unwrap_err().to_string();
+        assert!(message.contains("no/model.onnx"), "{message}");
+        #[cfg(unix)]
+        assert!(check_write("/dev/null").unwrap_err().to_string().contains("not a regular file"));
     }
 
     #[cfg(unix)]

@@ -135,8 +135,8 @@ impl Request {
 
     fn wishes(&self) -> Result<Wishes, Failure> {
         let method = OwnMethod::of(self.method()?.unwrap_or_default()).ok_or_else(|| {
-            "method: data of your own train an NAE (nae) or have a distance taken (mahalanobis, knn); for another method, give \
-             the run's config.toml as preset"
+            "method: expected nae, mahalanobis or knn for data of your own; for another method, give the config.toml of a run on \
+             these data as preset"
                 .to_owned()
         })?;
         let tile = within("tile", self.tile, 12..=82)?;
@@ -256,11 +256,14 @@ impl Request {
             Some(resume) => RunFolder::reopen(&self.folder, resume, every),
             None => {
                 let (data_sha256, choices) = (prepared.data_sha256.clone(), choices.clone());
-                let facts = Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None };
+                let outliers = self.outliers.as_ref().map(|path| path.display().to_string());
+                let facts =
+                    Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None, outliers };
                 RunFolder::create(&self.folder, &prepared.config, self.seed, facts, every)
             }
         };
         let folder = folder.map_err(|error| Failure::value(&error))?;
+        let earlier = resume.as_ref().map(|resume| resume.taken).unwrap_or_default();
         let snapshot = resume.map(|resume| resume.snapshot);
         let end = End::default();
         let watchers = Both::new(Watch::new(callback, &end), Bars::new(!self.bars));
@@ -280,7 +283,7 @@ impl Request {
             Ending::Interrupted { update } => Some(update),
             _ => None,
         };
-        let run = Finished { prepared, outcome, engine, choices, started };
+        let run = Finished { prepared, outcome, engine, choices, started, earlier };
         let trained = self.conclude(run, &device, &mut folder)?;
         // A run that was interrupted can be continued.
         if interrupted.is_none() {

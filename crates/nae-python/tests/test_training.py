@@ -209,7 +209,7 @@ def test_what_cannot_be_asked_for(digits, arguments, problem):
 
 
 def test_data_that_cannot_be_trained_on(digits, tmp_path):
-    with pytest.raises(ValueError, match="^data: 49 images or rows; at least 50 are needed"):
+    with pytest.raises(ValueError, match="^data: 49 images; at least 50 are needed"):
         nae_edge.train(digits[0][:49], **QUICK)
     with pytest.raises(ValueError, match="^--data: data.csv: expected 2 to 8192 columns"):
         nae_edge.train(np.arange(60.0).reshape(60, 1), **QUICK)

@@ -30,7 +30,7 @@ Examples:
   nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames
 
-Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage;
+Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage; \
 3 when anomalies were found, with score --fail-on-anomaly.";
 
 #[derive(Subcommand)]
@@ -96,8 +96,8 @@ pub(crate) struct ManPages {
 
 #[cfg(feature = "serve")]
 const SERVE_HELP: &str = "\
-Settings come from the file of --config, then from variables like NAE_INFER_MODEL, then from the flags;
-each goes over the one before. SIGHUP opens the model's file again; SIGTERM and Ctrl-C stop the service
+Settings come from the file of --config, then from variables like NAE_INFER_MODEL, then from the flags; \
+each goes over the one before. SIGHUP opens the model's file again; SIGTERM and Ctrl-C stop the service \
 once it has done what has come.
 
 Examples:
@@ -110,10 +110,10 @@ Examples:
   curl --data-binary @part.png http://127.0.0.1:8080/score";
 
 const SCORE_HELP: &str = "\
-An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
-[N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its
-columns are found by their names, and every row is scored. A file that cannot be read is reported,
-the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed,
+An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C], \
+[N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its \
+columns are found by their names, and every row is scored. A file that cannot be read is reported, \
+the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed, \
 the exit status is 3 if anything is an anomaly.
 
 Examples:
@@ -168,10 +168,10 @@ pub(crate) struct Inspect {
 }
 
 const CALIBRATE_HELP: &str = "\
-Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same
-shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model
-of nae-train says it, and is calibrated anew. The images must be normal and not from the training data:
-a threshold from images the network has seen is too low. A file that cannot be read is reported, the others
+Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same \
+shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model \
+of nae-train says it, and is calibrated anew. The images must be normal and not from the training data: \
+a threshold from images the network has seen is too low. A file that cannot be read is reported, the others \
 are calibrated with, and the exit status is 1.
 
 Examples:
@@ -219,8 +219,8 @@ fn range(text: &str) -> Result<(f32, f32), String> {
 }
 
 const BENCH_HELP: &str = "\
-Each backend of this build is measured in a process of its own: the time until the first score, the median
-and the 99th percentile of one image at a time, images a second one at a time and 32 at a time, and the
+Each backend of this build is measured in a process of its own: the time until the first score, the median \
+and the 99th percentile of one image at a time, images a second one at a time and 32 at a time, and the \
 most memory. The machine should have nothing else to do.
 
 Examples:
@@ -296,5 +296,25 @@ fn rate(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
         _ => Err("expected a number above 0 and below 1".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// The help wraps lines at the width of the terminal: a paragraph that has line breaks of its own would be ragged.
+    #[test]
+    fn paragraphs_of_the_help_are_lines() {
+        let program = Cli::command();
+        let texts = std::iter::once(&program).chain(program.get_subcommands()).filter_map(|c| c.get_after_help());
+        for text in texts.map(ToString::to_string) {
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2).filter(|pair| pair.iter().all(|line| !line.is_empty())) {
+                assert!(pair[1].starts_with(' '), "{text}");
+            }
+        }
     }
 }

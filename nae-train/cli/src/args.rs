@@ -196,7 +196,7 @@ pub(crate) struct ReconstructArgs {
     /// Outliers: a folder or an archive of images; may be repeated. The sets that the run was evaluated on are added.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Vec<PathBuf>,
-    /// Show this set only: its name in the run's table, or \"normal test images\"; may be repeated [default: all].
+    /// Show this set only: its name in the run's table, or "normal test images"; may be repeated [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) sets: Vec<String>,
     /// Largest number of images of each set.
@@ -213,7 +213,7 @@ Examples:
   nae-train fid runs/celeba --network inception.onnx --data celeba/
   nae-train fid runs/digits-0 --network inception.onnx --count 1000 --json
 
-The network takes images with values from 0 to 1, resized to its input by bilinear interpolation. docs/training.md says
+The network takes images with values from 0 to 1, resized to its input by bilinear interpolation. docs/training.md says \
 how to export Inception so that values can be compared with published ones.")]
 pub(crate) struct FidArgs {
     /// The run folder.

@@ -8,8 +8,10 @@ use nae_data::ImageSet;
 use nae_data::own::{self, Corrupt};
 use nae_data::own_table::OwnTable;
 use nae_data::{Form, ImageForm};
-use nae_infer::{BackendKind, Detector};
-use nae_train::engine::EngineChoice;
+use nae_infer::card::ModelFile;
+use nae_infer::{BackendKind, Detector, Limits};
+use nae_onnx::file;
+use nae_train::engine::{Engine, EngineChoice};
 use nae_train::eval::{Column, OutlierKind, Table};
 use nae_train::eval::{Evaluation, ScoredSet};
 use nae_train::eval::{decided, share_above};
@@ -22,12 +24,11 @@ use crate::Done;
 use crate::args::EvalArgs;
 
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
-    let (scored, threshold) = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
-    let table = Table::of(&scored);
+    let Scored { evaluation, threshold, rate } = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
+    let table = Table::of(&evaluation);
     let above = |energies: &[f32]| threshold.and_then(|threshold| share_above(energies, threshold)).unwrap_or(0.0);
-    let rate = threshold.map(|_| above(&scored.normal[0]));
     let caught: Vec<(String, f64)> =
-        scored.outliers.iter().map(|set| (set.name.clone(), above(&set.scores[0]))).collect();
+        evaluation.outliers.iter().map(|set| (set.name.clone(), above(&set.scores[0]))).collect();
     if args.json {
         let caught: std::collections::BTreeMap<_, _> = caught.into_iter().collect();
         let caught = threshold.map(|_| caught);
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     println!("{}", table.figures_terminal());
     match (threshold, rate) {
         (Some(threshold), Some(rate)) => {
-            println!("threshold {threshold:.5}: above it are, of normal {}, a share of {rate:.3}", table.samples);
+            println!("threshold: an energy of {threshold:.5}. Shares above it:");
+            println!("  {rate:.3} of the normal {}, which are false positives", table.samples);
             for (name, share) in caught {
                 println!("  {share:.3} of {name}");
             }
@@ -53,7 +55,20 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-type Scored = (Evaluation, Option<f32>);
+/// The energies of normal data and outliers, and what the threshold makes of the normal data.
+struct Scored {
+    evaluation: Evaluation,
+    threshold: Option<f32>,
+    /// The share of the normal data above the threshold.
+    rate: Option<f64>,
+}
+
+impl Scored {
+    fn new(evaluation: Evaluation, threshold: Option<f32>) -> Self {
+        let rate = threshold.and_then(|threshold| share_above(&evaluation.normal[0], threshold));
+        Self { evaluation, threshold, rate }
+    }
+}
 
 /// Scores with a run folder's model, on its own test data or on others.
 fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
@@ -73,9 +88,11 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
             path.display()
         );
     }
-    let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, engine, &device));
     if args.normal.is_some() {
-        return Ok((given(args, &form, samples, score)?, recorded_threshold(path)?));
+        // The threshold was computed by burn as well.
+        let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, Engine::Burn, &device));
+        let trained = RunFolder::data_sha256(path)?;
+        return Ok(Scored::new(given(args, &form, samples, trained.as_deref(), score)?, recorded_threshold(path)?));
     }
     let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
@@ -85,8 +102,11 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let method = prepared.config.method();
     let (key, title) = (method.column(), method.title());
     let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
-    let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
-    Ok((prepared.evaluate(&[column], engine, &device), threshold))
+    Ok(Scored {
+        evaluation: prepared.evaluate(&[column], engine, &device),
+        threshold: metadata.contract.threshold().map(|threshold| threshold.energy),
+        rate: prepared.measured_rate(&*model, &metadata, &device),
+    })
 }
 
 /// The threshold in the results of the run in `folder`; `None` for a run that has not ended, and for the folder of an
@@ -105,7 +125,11 @@ fn recorded_threshold(folder: &Path) -> anyhow::Result<Option<f32>> {
 fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
     // This program contains these two backends; `nae-infer score` has the others. Only the second one supports the
     // layers of models of features.
-    let open = |kind: BackendKind| Detector::builder().backend(kind).open(&args.model);
+    let limits = Limits::default();
+    let file = ModelFile::parse(file::read(&args.model, limits.bytes)?, &limits)
+        .with_context(|| args.model.display().to_string())?;
+    let trained = file.metadata().map(|metadata| metadata.provenance.data_sha256.clone());
+    let open = |kind: BackendKind| Detector::builder().backend(kind).load(&file, &args.model);
     let detector = open(BackendKind::Native).or_else(|error| open(BackendKind::Simd).map_err(|_| error))?;
     let settings = detector.settings();
     let (form, samples) = match &settings.columns {
@@ -132,14 +156,15 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
         };
         Ok(set.decide(detector.score_prepared(&ranged)?.iter().map(|scored| scored.energy).collect()))
     };
-    Ok((given(args, &form, samples, score)?, detector.threshold()))
+    Ok(Scored::new(given(args, &form, samples, trained.as_deref(), score)?, detector.threshold()))
 }
 
-/// The energies of the given data.
+/// The energies of the given data. `trained` is the SHA-256 of the data that the model was trained on, if it is known.
 fn given(
     args: &EvalArgs,
     form: &Form,
     samples: &'static str,
+    trained: Option<&str>,
     score: impl Fn(&ImageSet) -> anyhow::Result<Vec<f32>>,
 ) -> anyhow::Result<Evaluation> {
     let Some(normal) = &args.normal else {
@@ -150,6 +175,13 @@ fn given(
     }
     let read = |path: &Path| -> anyhow::Result<Vec<f32>> {
         let loaded = form.read(path, Corrupt::Skip)?;
+        if path == normal && trained == Some(loaded.sha256.as_str()) {
+            eprintln!(
+                "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that the \
+                 figures are too good: give normal data that it was not trained on",
+                path.display()
+            );
+        }
         for warning in &loaded.warnings {
             eprintln!("warning: {}: {warning}", path.display());
         }

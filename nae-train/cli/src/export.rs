@@ -40,15 +40,15 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
         if !folder.is_dir() {
             bail!("{}: the folder {} does not exist; make it first", path.display(), folder.display());
         }
-        if path.is_dir() {
-            bail!("{}: this is a folder; give the name of a file", path.display());
-        }
+        file::check_write(path).context("--export: give the name of a file in a folder that you can write to")?;
     }
-    if let Some(folder) = &files.export_parts
-        && folder.exists()
-        && !folder.is_dir()
-    {
-        bail!("{}: this is a file; --export-parts takes a folder", folder.display());
+    if let Some(folder) = &files.export_parts {
+        if folder.exists() && !folder.is_dir() {
+            bail!("{}: this is a file; --export-parts takes a folder", folder.display());
+        }
+        // The folder is made only when there is something to put into it.
+        let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+        file::check_write(existing.join("encoder.onnx")).context("--export-parts")?;
     }
     Ok(())
 }

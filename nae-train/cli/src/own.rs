@@ -22,8 +22,8 @@ pub(crate) fn plan(
 ) -> anyhow::Result<Job> {
     let Some(method) = OwnMethod::of(args.method.map_or(MethodKind::Nae, MethodKind::from)) else {
         bail!(
-            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from, or have a distance \
-             taken (mahalanobis, knn); for another method, give the run's config.toml as --preset"
+            "--method: expected nae, mahalanobis or knn for data of your own; the report of an NAE also has the plain autoencoder \
+             that it starts from; for another method, give the config.toml of a run on these data as --preset"
         );
     };
     let Planned { prepared, engine, choices } = own::plan(&wishes(args, method), path, engines, device, started)?;

@@ -7,13 +7,15 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::counted;
+use nae_data::own::title as own_title;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
 use nae_train::interrupted::InterruptedRun;
 use nae_train::report::progress::Bars;
-use nae_train::report::{AUTOENCODER, Facts, Finished, RunFolder};
+use nae_train::report::{AUTOENCODER, Facts, Finished, FinishedRun, RESUME, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::train::Both;
 use nae_train::train::Ending;
@@ -29,12 +31,13 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         nae_train::own::apart(data, outliers)?;
     }
     let interrupted = args.resume.as_ref().map(|folder| InterruptedRun::read(folder)).transpose()?;
+    let out = if interrupted.is_none() { out(args)? } else { PathBuf::new() };
     let recorded = interrupted.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
     let Job { mut prepared, engine, choices, resume } = match (interrupted, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
-        (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name), engines)?,
+        _ => from_preset(args, engines)?,
     };
     export::check_method(&args.export, prepared.config.method())?;
     prepared.config.sampler().precision.check(&device)?;
@@ -44,13 +47,15 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if !args.quiet {
         own::say(&choices, &prepared.warnings);
     }
+    let earlier = resume.as_ref().map(|resume| resume.taken).unwrap_or_default();
     let (mut folder, snapshot) = match (resume, &args.resume) {
         (Some(resume), Some(path)) => (RunFolder::reopen(path, &resume, args.checkpoint_every)?, Some(resume.snapshot)),
         _ => {
-            let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
+            let path = vacant(args, &out, &prepared)?;
             let data_sha256 = prepared.data_sha256.clone();
             let (device, choices) = (args.compute.device, choices.clone());
-            let facts = Facts { data_sha256, engine, device, choices, selection: None };
+            let outliers = args.outliers.as_ref().map(|path| path.display().to_string());
+            let facts = Facts { data_sha256, engine, device, choices, selection: None, outliers };
             (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
         }
     };
@@ -72,31 +77,44 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         say_interrupted(args, &prepared, update, folder.path());
         return Ok(Done::Interrupted);
     }
-    conclude(args, &Finished { prepared, outcome, engine, choices, started }, &mut folder, &device)?;
+    conclude(args, &Finished { prepared, outcome, engine, choices, started, earlier }, &mut folder, &device)?;
     Ok(Done::Whole)
 }
 
 fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder: &Path) {
-    let option =
-        |name: &str, path: Option<&Path>| path.map(|path| format!(" {name} {}", quoted(path))).unwrap_or_default();
-    let path = quoted(folder);
-    let data = option("--data", args.data.as_deref());
-    let outliers = option("--outliers", args.outliers.as_deref());
-    let export = option("--export", Some(args.export.export.as_deref().unwrap_or(Path::new("model.onnx"))));
-    let parts = option("--export-parts", args.export.export_parts.as_deref());
-    let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
-    let strict = if args.strict { " --strict" } else { "" };
     let done = match prepared.config.method() {
         MethodKind::Nae if update == 0 => "during pre-training".to_owned(),
-        MethodKind::Nae => format!("after {update} updates of NAE training"),
-        _ => format!("after {update} epochs"),
+        MethodKind::Nae => format!("after {} of NAE training", counted(update, "update")),
+        _ => format!("after {}", counted(update, "epoch")),
     };
     eprintln!(
         "interrupted {done}; what was best so far is in {}.\n\
-         Go on with it: nae-train --resume {path}{data}{outliers}{strict}{traced}{export}{parts}\n\
-         Export it: nae-train export {path}{data}{export}{parts}",
+         Go on with it: nae-train --resume {}\n\
+         Export it: nae-train export {}",
         folder.display(),
+        resume_arguments(args, folder),
+        export_arguments(args, folder),
     );
+}
+
+/// The arguments that continue the run in `folder`, which was started with `args`.
+fn resume_arguments(args: &TrainArgs, folder: &Path) -> String {
+    let outliers = option("--outliers", args.outliers.as_deref());
+    let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
+    let strict = if args.strict { " --strict" } else { "" };
+    format!("{}{outliers}{strict}{traced}", export_arguments(args, folder))
+}
+
+/// The arguments of `nae-train export` for the run in `folder`.
+fn export_arguments(args: &TrainArgs, folder: &Path) -> String {
+    let data = option("--data", args.data.as_deref());
+    let export = option("--export", Some(args.export.export.as_deref().unwrap_or(Path::new("model.onnx"))));
+    let parts = option("--export-parts", args.export.export_parts.as_deref());
+    format!("{}{data}{export}{parts}", quoted(folder))
+}
+
+fn option(name: &str, path: Option<&Path>) -> String {
+    path.map(|path| format!(" {name} {}", quoted(path))).unwrap_or_default()
 }
 
 /// A path quoted as an argument for a shell.
@@ -106,36 +124,108 @@ fn quoted(path: &Path) -> String {
     shlex::try_quote(&text).map(Into::into).unwrap_or(text)
 }
 
-/// Calibrates, evaluates, exports and reports.
+/// Calibrates, evaluates, reports and exports.
 fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
     let conclusion = run.conclude(device)?;
-    export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata)?;
     conclusion.report(run, device, folder)?;
     folder.finish()?;
+    // The results are shown also if the model cannot be written.
+    let exported = export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata);
     let summary = conclusion.summary(run);
     if args.json {
         println!("{}", conclusion.result(run, folder));
     } else if !args.quiet {
         println!("{}", summary.terminal());
         println!("run folder: {}", folder.path().display());
-        if let Some(file) = &args.export.export {
-            println!("model: {}", file.display());
-        }
+    }
+    exported.with_context(|| {
+        let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
+        format!(
+            "the run has ended, and its model is in {}, but was not exported; export it: nae-train export {arguments}",
+            path.display()
+        )
+    })?;
+    if let (Some(file), false) = (&args.export.export, args.json || args.quiet) {
+        println!("model: {}", file.display());
     }
     Ok(())
 }
 
-fn default_folder(config: &Config, seed: u64) -> PathBuf {
-    let method = match config.method() {
+/// The folder of a new run, as given or by default.
+///
+/// # Errors
+/// If an interrupted run is there: this is noticed before data are read and a run is planned.
+fn out(args: &TrainArgs) -> anyhow::Result<PathBuf> {
+    let path = args.out.clone().map_or_else(|| default_folder(args), Ok)?;
+    refuse_interrupted(args, &path)?;
+    Ok(path)
+}
+
+fn refuse_interrupted(args: &TrainArgs, path: &Path) -> anyhow::Result<()> {
+    if path.join(RESUME).exists() {
+        bail!(
+            "{}: an interrupted run is there; go on with it: nae-train --resume {}; or choose another folder with --out, or \
+             remove this one",
+            path.display(),
+            resume_arguments(args, path)
+        );
+    }
+    Ok(())
+}
+
+/// The folder for the run of `prepared`: `path`; by default a name that follows it, if a finished run of other data or
+/// settings is there.
+fn vacant(args: &TrainArgs, path: &Path, prepared: &Prepared) -> anyhow::Result<PathBuf> {
+    let numbered = (2..).map(|n: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-{n}"));
+        PathBuf::from(name)
+    });
+    for candidate in std::iter::once(path.to_owned()).chain(numbered) {
+        refuse_interrupted(args, &candidate)?;
+        let shown = candidate.display();
+        match RunFolder::finished(&candidate, &prepared.config, args.seed, &prepared.data_sha256) {
+            Some(FinishedRun::Same) if !args.quiet => {
+                eprintln!("{shown}: the finished run there, of the same data and settings, is replaced");
+            }
+            Some(FinishedRun::Other) if args.out.is_some() => {
+                bail!(
+                    "{shown}: a finished run of other data or settings is there; choose another folder with --out, or remove \
+                     this one"
+                );
+            }
+            Some(FinishedRun::Other) => continue,
+            Some(FinishedRun::Same) | None => {}
+        }
+        if candidate != path && !args.quiet {
+            eprintln!("run folder: {shown}, since {} has a run of other data or settings", path.display());
+        }
+        return Ok(candidate);
+    }
+    unreachable!("the names do not end")
+}
+
+fn default_folder(args: &TrainArgs) -> anyhow::Result<PathBuf> {
+    let (name, method) = match (&args.preset, &args.data) {
+        (None, Some(data)) => (own_title(data), MethodKind::Nae),
+        _ => {
+            let config = preset::load(preset_name(args))?;
+            (config.source().own_title().unwrap_or(config.name()).to_owned(), config.method())
+        }
+    };
+    let method = match args.method.map_or(method, MethodKind::from) {
         MethodKind::Nae => String::new(),
         other => format!("-{}", other.name()),
     };
-    let name = config.source().own_title().unwrap_or(config.name());
-    PathBuf::from(format!("runs/{name}{method}-{seed}"))
+    Ok(PathBuf::from(format!("runs/{name}{method}-{}", args.seed)))
 }
 
-fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow::Result<Job> {
-    let mut raw = preset::load(preset)?.raw().clone();
+fn preset_name(args: &TrainArgs) -> &str {
+    args.preset.as_deref().unwrap_or(PRESETS[0].name)
+}
+
+fn from_preset(args: &TrainArgs, engines: EngineChoice) -> anyhow::Result<Job> {
+    let mut raw = preset::load(preset_name(args))?.raw().clone();
     raw.data.held_out = args.held_out.or(raw.data.held_out);
     raw.method = args.method.map_or(raw.method, MethodKind::from);
     raw.calibration.confidence = args.confidence.or(raw.calibration.confidence);
@@ -145,6 +235,21 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     }
     let config = Config::new(raw).context("--held-out, --method or --confidence")?;
     let engine = engines.engine(config.architecture())?;
+    let source = config.source();
+    if source.is_embedded() && args.data.is_some() {
+        bail!(
+            "--data: the data of the preset {} are {}, which are part of the program; leave --data out, or leave --preset out \
+             to train on your own data",
+            config.name(),
+            source.title()
+        );
+    }
+    if args.preset.is_none() && args.outliers.is_some() && !args.quiet {
+        eprintln!(
+            "trained on {}, which are part of the program; to train on your own data, give --data",
+            source.title()
+        );
+    }
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
     prepared.check_counts()?;
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })

@@ -81,7 +81,8 @@ pub(crate) struct TrainArgs {
     /// The class that is held out, instead of the preset's.
     #[arg(long, value_name = "CLASS")]
     pub(crate) held_out: Option<u8>,
-    /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for your own data].
+    /// The run folder. A finished run of other data or settings is not replaced [default: runs/PRESET-SEED, or runs/DATA-SEED for
+    /// your own data, with a number after it if such a run is there].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Continue an interrupted run from the last state in its folder; the model is the same as without the interruption.

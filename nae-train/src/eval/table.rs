@@ -148,6 +148,14 @@ pub struct Row {
     pub auroc: BTreeMap<String, Option<f64>>,
 }
 
+impl Row {
+    /// The name of the set, with the mark of the selection set.
+    fn marked(&self) -> String {
+        let mark = if self.selection { " *" } else { "" };
+        format!("{}{mark}", self.outliers)
+    }
+}
+
 /// The detection figures of one column for one outlier set. The 95% confidence intervals cover the choice of test images
 /// but not the seed of the training; windows of a time series have none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -260,8 +268,7 @@ impl Table {
         let titles = self.columns.iter().map(|(_, title)| (*title).to_owned());
         let header = ["outliers", self.samples].map(str::to_owned).into_iter().chain(titles).collect();
         let rows = self.rows.iter().map(|row| {
-            let mark = if row.selection { " *" } else { "" };
-            let start = [format!("{}{mark}", row.outliers), row.count.to_string()];
+            let start = [row.marked(), row.count.to_string()];
             let figures = self.columns.iter().map(|(key, _)| number(row.auroc.get(*key).copied().flatten()));
             start.into_iter().chain(figures).collect()
         });
@@ -296,13 +303,14 @@ impl Table {
                 let shown =
                     |of: fn(&DetectionFigures) -> Figure| figures.map_or_else(|| "–".to_owned(), |f| of(f).to_string());
                 let [auroc, aupr, fpr95] = [shown(|f| f.auroc), shown(|f| f.aupr), shown(|f| f.fpr95)];
-                table.add_row([row.outliers.clone(), row.count.to_string(), auroc, aupr, fpr95]);
+                table.add_row([row.marked(), row.count.to_string(), auroc, aupr, fpr95]);
             }
         }
         let against = format!("Against {} normal {}", self.normal_count, self.samples);
+        let footnote = if self.rows.iter().any(|row| row.selection) { format!("\n{FOOTNOTE}") } else { String::new() };
         match &self.no_intervals {
-            None => format!("{against}, with 95% confidence intervals\n{table}"),
-            Some(reason) => format!("{against}\n{table}\n{reason}"),
+            None => format!("{against}, with 95% confidence intervals\n{table}{footnote}"),
+            Some(reason) => format!("{against}\n{table}{footnote}\n{reason}"),
         }
     }
 
@@ -378,6 +386,12 @@ mod tests {
         assert!(figures["auroc"]["low"].as_f64().expect("a number") < 0.9);
         for text in [table.terminal(), table.markdown()] {
             assert!(text.contains("0.532") && text.contains('–') && text.contains("7 normal"), "{text}");
+        }
+        for text in [table.terminal(), table.figures_terminal()] {
+            assert!(
+                text.contains("ConstantGray * ") && !text.contains("noise *") && text.ends_with(FOOTNOTE),
+                "{text}"
+            );
         }
         assert!(table.markdown().contains("| noise | autoencoder | 1.000 ["), "{}", table.markdown());
         assert!(table.markdown().contains("| ConstantGray \\* | 3 | 0.532 | – |"), "{}", table.markdown());

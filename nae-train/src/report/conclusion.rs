@@ -9,8 +9,9 @@ use nae_data::Source;
 use nae_onnx::metadata::ModelMetadata;
 
 use crate::engine::Engine;
-use crate::eval::{Evaluation, Table, share_above};
+use crate::eval::{Evaluation, Table};
 use crate::export::ExportError;
+use crate::report::clock::Taken;
 use crate::report::error::RunFolderError;
 use crate::report::figure;
 use crate::report::folder::{CONFIG, RunFolder};
@@ -34,6 +35,8 @@ pub struct Finished {
     pub choices: Vec<String>,
     /// The time when the command started.
     pub started: Instant,
+    /// The time that earlier commands spent on the run, if it was interrupted.
+    pub earlier: Taken,
 }
 
 /// The results of a finished run.
@@ -71,14 +74,12 @@ impl Finished {
         let Self { prepared, outcome, engine, .. } = self;
         let metadata = prepared.calibrate(&*outcome.model, device)?;
         let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
+        let measured = prepared.measured_rate(&*outcome.model, &metadata, device);
         let table = Table::of(&evaluation);
-        let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
-        // The model's own scores follow those of the plain autoencoder, if there is one; the first are its energies.
-        let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
         Ok(Conclusion {
             warnings: warnings(prepared, outcome, &table),
             expected: rates(&metadata.contract, prepared.independent())?,
-            measured: threshold.and_then(|threshold| share_above(own, threshold)),
+            measured,
             metadata,
             table,
             evaluation,
@@ -98,7 +99,7 @@ impl Conclusion {
             threshold: self.metadata.contract.threshold().map(|threshold| threshold.energy),
             expected: self.expected,
             measured: self.measured,
-            started: run.started,
+            seconds: run.earlier.seconds + run.started.elapsed().as_secs_f64(),
         }
     }
 

@@ -77,7 +77,31 @@ struct Traced {
     auroc: BTreeMap<String, Option<f64>>,
 }
 
+/// A finished run that is already in a folder, compared with a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishedRun {
+    /// It has the same data, settings and seed.
+    Same,
+    /// It has other data, other settings or another seed, or its settings cannot be read.
+    Other,
+}
+
 impl RunFolder {
+    /// Compares the finished run in the folder at `path`, if there is one, with a run of `config`.
+    pub fn finished(path: &Path, config: &Config, seed: u64, data_sha256: &str) -> Option<FinishedRun> {
+        // Folders of earlier versions have a report, but no results.
+        if ![RESULT, REPORT].iter().any(|name| path.join(name).exists()) {
+            return None;
+        }
+        let recorded = config_text(path).ok().and_then(|(text, origin)| preset::recorded(&text, &origin).ok());
+        let same = recorded.is_some_and(|recorded| {
+            recorded.seed == seed
+                && recorded.preset == *config.raw()
+                && recorded.data_sha256.as_deref() == Some(data_sha256)
+        });
+        Some(if same { FinishedRun::Same } else { FinishedRun::Other })
+    }
+
     /// Creates the folder and writes `config.toml`; files of an earlier finished run in the folder are removed. A state
     /// for resuming is stored at intervals of `every`.
     ///
@@ -91,10 +115,7 @@ impl RunFolder {
         every: Duration,
     ) -> Result<Self, RunFolderError> {
         if path.join(RESUME).exists() {
-            let resume_it = format_args!("continue it: nae-train --resume {}", path.display());
-            let problem = format_args!(
-                "an interrupted run is there; {resume_it}; or remove the folder, or choose another with --out"
-            );
+            let problem = "an interrupted run is there; continue it, remove the folder, or choose another";
             return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;
@@ -290,6 +311,7 @@ mod tests {
             device: DeviceChoice::Cpu,
             choices: Vec::new(),
             selection: None,
+            outliers: None,
         };
         RunFolder::create(folder.path(), &config, 7, facts, Duration::ZERO).expect("begins");
         let mut left: Vec<String> = fs::read_dir(folder.path())
@@ -299,5 +321,16 @@ mod tests {
         left.sort();
         assert_eq!(left, [CONFIG, "events.out.tfevents.nae", "metrics.jsonl", "notes.txt"]);
         assert_eq!(RunFolder::data_sha256(folder.path()).expect("reads").as_deref(), Some("abc"));
+
+        let found = |config: &Config, seed, data| RunFolder::finished(folder.path(), config, seed, data);
+        assert_eq!(found(&config, 7, "abc"), None, "not yet finished");
+        fs::write(folder.path().join(RESULT), "{}").expect("writes");
+        assert_eq!(found(&config, 7, "abc"), Some(FinishedRun::Same));
+        let other = preset::load("digits-omi").expect("valid");
+        for (config, seed, data) in [(&other, 7, "abc"), (&config, 8, "abc"), (&config, 7, "abd")] {
+            assert_eq!(found(config, seed, data), Some(FinishedRun::Other));
+        }
+        fs::write(folder.path().join(CONFIG), "no settings").expect("writes");
+        assert_eq!(found(&config, 7, "abc"), Some(FinishedRun::Other));
     }
 }

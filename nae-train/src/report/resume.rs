@@ -45,6 +45,9 @@ pub struct Facts {
     /// The name of the selection set that training uses in place of ConstantGray, if any.
     #[serde(default)]
     pub selection: Option<String>,
+    /// The path of the outliers that the run was started with, for its evaluation, if any.
+    #[serde(default)]
+    pub outliers: Option<String>,
 }
 
 /// The state for resuming a run. For writing, `F` and `S` are references.

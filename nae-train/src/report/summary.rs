@@ -1,7 +1,5 @@
 //! The texts on a finished run: for the terminal, its report, and JSON. The figures come from `conclusion`.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use crate::config::MethodKind;
@@ -39,7 +37,8 @@ pub struct Summary<'a> {
     pub(crate) expected: Option<Expected>,
     /// The measured share of the normal test images above the threshold.
     pub(crate) measured: Option<f64>,
-    pub(crate) started: Instant,
+    /// The time that the whole run has taken.
+    pub(crate) seconds: f64,
 }
 
 impl Summary<'_> {
@@ -52,7 +51,10 @@ impl Summary<'_> {
         }
         match self.outcome.ending {
             Ending::Diverged { update } => {
-                format!("negative energies ran away at update {update}; taken back to update {kept}")
+                format!(
+                    "training diverged at update {update}: the energies of negative samples grew too large; state of update \
+                     {kept} kept"
+                )
             }
             _ => format!("state of update {kept} kept"),
         }
@@ -65,12 +67,12 @@ impl Summary<'_> {
         let config = &self.prepared.config;
         let (target, samples) = (config.false_positive_rate(), config.source().samples());
         let (low, high) = expected.interval;
-        let wanted = match config.confidence() {
+        let planned = match config.confidence() {
             Some(confidence) => format!(
-                "that a false-positive rate of {target} is kept with a confidence of {confidence} (expected: {:.3})",
+                "at most {target} with a probability of {confidence}, which makes it {:.3} on average",
                 expected.rate
             ),
-            None => format!("for a false-positive rate of {target}"),
+            None => format!("{target} on average"),
         };
         let stretches = if expected.independent < expected.count {
             format!(" of {} stretches, whose windows are alike", expected.independent)
@@ -78,8 +80,9 @@ impl Summary<'_> {
             String::new()
         };
         format!(
-            "threshold {threshold:.5} {wanted}; from {count} calibration {samples}{stretches}, it lies between {low:.3} and {high:.3} with a \
-             probability of {INTERVAL}; measured on test {samples}: {measured:.3}",
+            "threshold: an energy of {threshold:.5}. Planned false-positive rate: {planned}. After the calibration on {count} \
+             {samples}{stretches}, the true rate is between {low:.3} and {high:.3} with a probability of {INTERVAL}. \
+             Measured on test {samples}: {measured:.3}",
             count = expected.count,
         )
     }
@@ -105,10 +108,9 @@ impl Summary<'_> {
 
     /// The table and a few lines, for a terminal.
     pub fn terminal(&self) -> String {
-        let seconds = self.started.elapsed().as_secs();
         let warnings: String = self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
         let (table, ending, calibration) = (self.table.terminal(), self.ending(), self.calibration());
-        format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
+        format!("{table}\n{ending}\n{calibration}\n{warnings}{:.0} s in all", self.seconds)
     }
 
     /// The title of a report.
@@ -126,7 +128,7 @@ impl Summary<'_> {
             format!("network: {}, {} parameters", network.name(), network.parameters()),
         ];
         facts.extend(self.bound());
-        facts.push(format!("{} s in all", self.started.elapsed().as_secs()));
+        facts.push(format!("{:.0} s in all", self.seconds));
         facts
     }
 
@@ -169,7 +171,7 @@ impl Summary<'_> {
                 "independent_count": self.expected.map(|expected| expected.independent),
                 "measured": self.measured,
             },
-            "seconds": self.started.elapsed().as_secs_f64(),
+            "seconds": self.seconds,
         })
     }
 }

@@ -7,8 +7,11 @@ use super::records::Separator;
 
 /// The decimal signs that have been seen in a table so far.
 pub(super) struct Decimals {
-    /// Whether decimal commas are allowed.
+    /// Whether commas within numbers are allowed.
     commas: bool,
+    /// Whether such commas are certainly decimal commas. Between tabs, `1,500` alone may be a thousand and a half: programs
+    /// that write points write tabs, too.
+    are_decimal: bool,
     /// One entry per column.
     seen: Vec<Seen>,
 }
@@ -29,7 +32,8 @@ struct Number {
 impl Decimals {
     /// Starts a table whose cells are separated by `separator`.
     pub(super) fn new(separator: Separator) -> Self {
-        Self { commas: separator == Separator::Semicolon, seen: Vec::new() }
+        let (commas, are_decimal) = (separator != Separator::Comma, separator == Separator::Semicolon);
+        Self { commas, are_decimal, seen: Vec::new() }
     }
 
     /// Classifies the text of a cell.
@@ -48,7 +52,10 @@ impl Decimals {
         self.seen.resize(record.len(), Seen::default());
         for ((seen, &text), cell) in self.seen.iter_mut().zip(record).zip(row) {
             let first = match cell {
-                Cell::Number(_) if text.contains(',') => &mut seen.comma,
+                Cell::Number(_) if text.contains(',') => {
+                    self.are_decimal |= !may_be_thousands(text);
+                    &mut seen.comma
+                }
                 Cell::Number(_) if text.contains('.') => &mut seen.point,
                 _ => continue,
             };
@@ -56,8 +63,16 @@ impl Decimals {
         }
     }
 
-    /// Returns the columns that have decimal points in a table with decimal commas, and for each the first number of each kind.
+    /// Returns the columns whose numbers have no certain decimal sign, and for each the reason: they have points in a table with
+    /// decimal commas, or commas that may separate thousands.
     pub(super) fn mixed(&self, names: &[String]) -> BTreeMap<usize, String> {
+        if !self.are_decimal {
+            let reason = |Number { line, text }: &Number| {
+                format!("a comma that may be a decimal sign or separate thousands: {text:?} in line {line}")
+            };
+            let columns = self.seen.iter().enumerate();
+            return columns.filter_map(|(index, seen)| Some((index, reason(seen.comma.as_ref()?)))).collect();
+        }
         let commas = self.seen.iter().zip(names).filter_map(|(seen, name)| Some((seen.comma.as_ref()?, name)));
         let Some((elsewhere, name)) = commas.min_by_key(|(number, _)| number.line) else { return BTreeMap::new() };
         let columns = self.seen.iter().enumerate();
@@ -67,8 +82,20 @@ impl Decimals {
                 Some(Number { line, text }) => format!("{text:?} in line {line}"),
                 None => format!("{:?} in line {} of the column {name:?}", elsewhere.text, elsewhere.line),
             };
-            Some((index, format!("{text:?} in line {line} and {comma}")))
+            Some((index, format!("points beside decimal commas: {text:?} in line {line} and {comma}")))
         });
         mixed.collect()
     }
+}
+
+/// Whether the comma of a number can separate thousands: `1,500`, but not `0,500` or `1,50`.
+fn may_be_thousands(text: &str) -> bool {
+    let is_digits = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    text.trim_start_matches(['+', '-']).split_once(',').is_some_and(|(thousands, rest)| {
+        (1..=3).contains(&thousands.len())
+            && !thousands.starts_with('0')
+            && rest.len() == 3
+            && is_digits(thousands)
+            && is_digits(rest)
+    })
 }

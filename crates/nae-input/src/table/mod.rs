@@ -1,15 +1,18 @@
 //! Tables of readings: `.csv` and `.tsv` files, one row a sample.
 //!
 //! Cells are separated by commas, semicolons or tabs, whichever is the most frequent outside of quotes in
-//! the first line; in a `.tsv` file by tabs, if the first line has any. The first line is a header if one
-//! of its cells is neither a number nor missing; otherwise the columns are named `column 1` and so on. A
-//! cell is missing if it is empty or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. [`Columns`]
-//! describes how a reading is converted to a value of the input.
+//! the first line; in a `.tsv` file by tabs, if the first line has any. A line such as `sep=;`, which Excel
+//! writes above a table, decides it and is skipped. The first line is a header if one of its cells is
+//! neither a number nor missing; otherwise the columns are named `column 1` and so on. A cell is missing if
+//! it is empty or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. [`Columns`] describes how a reading is
+//! converted to a value of the input.
 //!
-//! If cells are separated by semicolons, numbers can have a decimal comma, as spreadsheets write them in
-//! much of the world. In such a table a point can separate thousands: the cells of a column that also has
-//! numbers with points are then taken as texts. [`Table::positions`] refuses such a column if the model
-//! needs its numbers, and [`Table::mixed_decimals`] reports it to training, which leaves it out.
+//! If cells are separated by semicolons or tabs, numbers can have a decimal comma, as spreadsheets write
+//! them in much of the world. In such a table a point can separate thousands: the cells of a column that
+//! also has numbers with points are then taken as texts. The same applies to numbers such as `1,500` in a
+//! table of tabs, unless another number, such as `1,5`, shows that commas are decimal signs.
+//! [`Table::positions`] refuses such a column if the model needs its numbers, and [`Table::mixed_decimals`]
+//! reports it to training, which leaves it out.
 //!
 //! A table has at most 2²⁰ columns, and 2²⁶ cells together with its header.
 
@@ -24,7 +27,7 @@ mod records;
 
 pub use cell::Cell;
 use decimals::Decimals;
-use records::Records;
+use records::{Records, Separator};
 
 /// The largest size of a table, in bytes and in cells.
 const MAX_BYTES: u64 = crate::MAX_FILE;
@@ -32,13 +35,16 @@ const MAX_CELLS: usize = 1 << 26;
 /// The largest number of columns: a name and a cell of each take some hundred bytes while the table is read.
 const MAX_COLUMNS: usize = 1 << 20;
 
+/// The number of characters of a line in a message.
+const SHOWN: usize = 30;
+
 /// A table in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     path: PathBuf,
     names: Vec<String>,
     rows: Vec<Row>,
-    /// In a table with decimal commas: the columns that have numbers with points, and the first number of each kind.
+    /// The columns whose numbers have no certain decimal sign, and the reason.
     mixed: BTreeMap<usize, String>,
 }
 
@@ -76,10 +82,9 @@ pub enum TableError {
         /// The columns of the table.
         found: String,
     },
-    /// A column whose numbers the model needs has decimal points, while the table has decimal commas.
+    /// The numbers of a column that the model needs have no certain decimal sign.
     #[error(
-        "{}: expected numbers of the column {column:?} without points, since the table has decimal commas, found {found}; write \
-         all decimals with a comma or all with a point, and no sign between thousands",
+        "{}: expected numbers with a certain decimal sign in the column {column:?}, found {found}; write all decimals with a comma or all with a point, and no sign between thousands",
         path.display()
     )]
     Decimals {
@@ -87,7 +92,7 @@ pub enum TableError {
         path: PathBuf,
         /// The column.
         column: String,
-        /// The first number with a point, and the first with a comma.
+        /// The reason, with the first such numbers.
         found: String,
     },
     /// The table has fewer rows than one window.
@@ -163,13 +168,20 @@ fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usiz
         }
         if row.len() != names.len() {
             let (found, expected) = (row.len(), names.len());
+            let todo = remedy(bytes, separator, found, expected);
             return Err(wrong(format!(
-                "line {line} has {found}, the first has {expected}, separated by {separator}; put cells that contain \
-                 {separator} into quotes"
+                "line {line} has {found}, the first has {expected}, separated by {separator}; {todo}"
             )));
         }
         decimals.note(line, &record, &row);
         rows.push(Row { line, cells: row });
+    }
+    if let ([name], Some(Row { cells, .. })) = (names.as_slice(), rows.first())
+        && let [Cell::Text(text)] = cells.as_slice()
+        && let Some(found) = other_separator(name, text)
+    {
+        let reason = format!("cells seem to be separated by {found}; separate them by commas, semicolons or tabs");
+        return Err(wrong(reason));
     }
     let mixed = decimals.mixed(&names);
     if !mixed.is_empty() {
@@ -188,6 +200,33 @@ fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usiz
     }
     let table = Table::checked(path, names, rows)?;
     Ok(Table { mixed, ..table })
+}
+
+/// What to do about a line with more or fewer cells than the first.
+fn remedy(bytes: &[u8], separator: Separator, found: usize, expected: usize) -> String {
+    let first = bytes.split(|b| b"\r\n".contains(b)).find(|line| !line.is_empty()).unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let start = first.trim_start_matches(['\u{feff}', '"']);
+    let is_above = start.starts_with('#') || start.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("sep="));
+    if is_above {
+        return format!("remove lines above the header, such as {:?}", first.chars().take(SHOWN).collect::<String>());
+    }
+    if found < expected {
+        return "complete or remove the line; an empty cell is a missing value".to_owned();
+    }
+    format!("put cells that contain {separator} into quotes, and remove lines above the header, if there are any")
+}
+
+/// The separator that a table of one column seems to have, judged by its name and its first cell.
+fn other_separator(name: &str, cell: &str) -> Option<&'static str> {
+    let is_number = |text: &str| !matches!(Cell::from(text.trim()), Cell::Text(_));
+    let pipes = |text: &str| text.matches('|').count();
+    if pipes(cell) > 0 && pipes(cell) == pipes(name) {
+        return Some("|");
+    }
+    let words = |text: &str| text.split_whitespace().count();
+    let are_numbers = words(cell) > 1 && words(cell) == words(name) && cell.split_whitespace().all(is_number);
+    are_numbers.then_some("blanks")
 }
 
 impl Table {
@@ -233,9 +272,8 @@ impl Table {
         &self.rows
     }
 
-    /// Describes the column `name` if it has numbers with points and the table has decimal commas: the column's first number
-    /// with a point and the table's first with a comma. The meaning of the point is then unknown, and the column's cells are
-    /// taken as texts.
+    /// Describes the column `name` if its numbers have no certain decimal sign: they have points in a table with decimal commas,
+    /// or, in a table of tabs, commas that may separate thousands. The column's cells are then taken as texts.
     pub fn mixed_decimals(&self, name: &str) -> Option<&str> {
         let index = self.names.iter().position(|own| own == name)?;
         self.mixed.get(&index).map(String::as_str)

@@ -5,6 +5,11 @@ use std::path::Path;
 
 use super::cell::with_point;
 
+/// The marks at the start of a text in UTF-16. No text in UTF-8 contains these bytes.
+const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+/// What to do about another encoding.
+const SAVE: &str = "save it in UTF-8, in Excel as \"CSV UTF-8\"";
+
 /// The separator between the cells of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
@@ -34,6 +39,14 @@ impl Separator {
         }
     }
 
+    /// The separator that `line` declares, as Excel's `sep=;` does.
+    fn declared(line: &[u8]) -> Option<Self> {
+        let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+        let (name, separator) = line.split_at_checked(4)?;
+        let known = || Self::ALL.into_iter().find(|known| [known.byte()] == *separator);
+        if name.eq_ignore_ascii_case(b"sep=") { known() } else { None }
+    }
+
     /// Recognises the separator of a file by its extension and its first line.
     fn of(path: &Path, bytes: &[u8]) -> Self {
         let first = first_line(bytes);
@@ -41,14 +54,17 @@ impl Separator {
         if is_tsv && first.contains(&Self::Tab.byte()) {
             return Self::Tab;
         }
+        let count = |separator: &Self| first.iter().filter(|&&b| b == separator.byte()).count();
         // In a first line without names, the commas can be decimal commas.
         let has_commas = |cell: &[u8]| cell.contains(&b',');
         let is_decimal = |cell: &[u8]| std::str::from_utf8(cell).is_ok_and(|text| with_point(text.trim()).is_some());
-        let mut cells = first.split(|&b| b == b';');
-        if first.contains(&b';') && cells.all(|cell| !has_commas(cell) || is_decimal(cell)) {
-            return Self::Semicolon;
+        let separates = |separator: &Self| {
+            let mut cells = first.split(|&b| b == separator.byte());
+            count(separator) > 0 && cells.all(|cell| !has_commas(cell) || is_decimal(cell))
+        };
+        if let Some(separator) = [Self::Tab, Self::Semicolon].into_iter().filter(separates).max_by_key(count) {
+            return separator;
         }
-        let count = |separator: &Self| first.iter().filter(|&&b| b == separator.byte()).count();
         // `max_by_key` returns the last of equally frequent ones: the comma.
         Self::ALL.into_iter().max_by_key(count).unwrap_or(Self::Comma)
     }
@@ -91,9 +107,15 @@ impl<'a> Records<'a> {
     /// The records of a file with the contents `bytes`. The extension of `path` affects the separator.
     pub(super) fn new(path: &Path, bytes: &'a [u8]) -> Self {
         let input = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let separator = Separator::of(path, input);
+        let first = input.split(|b| b"\r\n".contains(b)).next().unwrap_or_default();
+        let declared = Separator::declared(first);
+        let separator = declared.unwrap_or_else(|| Separator::of(path, input));
         let reader = csv_core::ReaderBuilder::new().delimiter(separator.byte()).build();
-        Self { reader, input, separator, line: 1, text: vec![0; 1024], ends: vec![0; 64] }
+        let mut records = Self { reader, input, separator, line: 1, text: vec![0; 1024], ends: vec![0; 64] };
+        if declared.is_some() {
+            records.consume(first.len());
+        }
+        records
     }
 
     pub(super) fn separator(&self) -> Separator {
@@ -114,6 +136,9 @@ impl<'a> Records<'a> {
     /// # Errors
     /// What is wrong, if the record has more than `most` cells or is not text.
     pub(super) fn next(&mut self, most: usize) -> Result<Option<(u64, Vec<&str>)>, String> {
+        if UTF_16.iter().any(|mark| self.input.starts_with(mark)) {
+            return Err(format!("it is text in UTF-16; {SAVE}"));
+        }
         let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
         self.consume(blank);
         let line = self.line;
@@ -138,7 +163,7 @@ impl<'a> Records<'a> {
         let mut start = 0;
         let cells = self.ends[..ended].iter().map(|&end| {
             let cell = self.text.get(std::mem::replace(&mut start, end)..end).unwrap_or_default();
-            std::str::from_utf8(cell).map(str::trim).map_err(|_| format!("line {line} is not text in UTF-8"))
+            std::str::from_utf8(cell).map(str::trim).map_err(|_| format!("line {line} is not text in UTF-8; {SAVE}"))
         });
         cells.collect::<Result<_, _>>().map(|cells| Some((line, cells)))
     }

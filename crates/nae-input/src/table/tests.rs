@@ -36,8 +36,20 @@ fn header_and_delimiter_are_seen() {
     assert_eq!(table.rows()[1], Row { line: 2, cells: vec![Cell::Missing, Cell::Text("x y".into())] });
 }
 
+/// Excel writes this line so that it reads the file again.
 #[test]
-fn decimal_commas_are_numbers_where_semicolons_separate() {
+fn a_declared_separator_is_that_of_the_table() {
+    for text in ["sep=;\r\na;b,c\r\n1;2,5\r\n", "\"SEP=;\"\na;b,c\n1;2,5\n"] {
+        let read = table(text).unwrap();
+        assert_eq!(read.names(), ["a", "b,c"]);
+        assert_eq!(read.rows(), [Row { line: 3, cells: vec![Cell::Number(1.0), Cell::Number(2.5)] }]);
+    }
+    assert_eq!(table("sep=,\n1,2\n").unwrap().names(), ["column 1", "column 2"]);
+    assert_eq!(table("sep=,x\n1,2\n").unwrap().names(), ["sep=", "x"]);
+}
+
+#[test]
+fn decimal_commas_are_numbers_where_semicolons_or_tabs_separate() {
     let read = table("a;b;c\n1,5;-2,5e1;3\n,5;7;1,2,3\n").unwrap();
     assert_eq!(read.rows()[0].cells, [Cell::Number(1.5), Cell::Number(-25.0), Cell::Number(3.0)]);
     assert_eq!(read.rows()[1].cells, [Cell::Number(0.5), Cell::Number(7.0), Cell::Text("1,2,3".into())]);
@@ -46,8 +58,12 @@ fn decimal_commas_are_numbers_where_semicolons_separate() {
     assert_eq!(table("1,5;2,5;3\n").unwrap().rows()[0].cells[1], Cell::Number(2.5));
     // As many semicolons as commas, in names.
     assert_eq!(table("a;b,c\n1,2\n").unwrap().names(), ["a;b", "c"]);
-    // In a table of tabs it may as well separate thousands.
-    assert_eq!(table("a\tb\n1,500\t2\n").unwrap().rows()[0].cells[0], Cell::Text("1,500".into()));
+    let read = table("a\tb\n20,1\t2\n1,500\t-0,5\n").unwrap();
+    assert_eq!(read.rows()[0].cells, [Cell::Number(20.1), Cell::Number(2.0)]);
+    assert_eq!(read.rows()[1].cells, [Cell::Number(1.5), Cell::Number(-0.5)]);
+    // Without a header, of more commas than tabs.
+    let read = table("1,5\t2,5\t3,5\n").unwrap();
+    assert_eq!(read.rows()[0].cells, [1.5, 2.5, 3.5].map(Cell::Number));
 }
 
 #[test]
@@ -82,6 +98,13 @@ fn decimal_points_beside_commas_are_refused_where_the_column_is_used() {
     for text in ["2.5;b\n1,5;2\n", "day;b\n12.03.2024;1,5\n1.234,5;2\n", "a;b\n1.5;2.5\n"] {
         assert_eq!(needed(text, &["b"]), Ok(vec![1]), "{text:?}");
     }
+    // Between tabs, a comma may separate thousands if no other number shows what it is.
+    let tabs = "a\tb\tc\n1,500\t2.5\t1\n999\t3.5\t2\n";
+    assert_eq!(needed(tabs, &["b", "c"]), Ok(vec![1, 2]));
+    let read = table(tabs).unwrap();
+    assert_eq!(read.rows()[1].cells[..2], [Cell::Text("999".into()), Cell::Number(3.5)]);
+    let message = needed(tabs, &["a"]).unwrap_err();
+    assert!(message.contains("separate thousands: \"1,500\" in line 2"), "{message}");
     // A model that takes its texts, or does not ask for numbers in it, sees texts.
     let is = |value: &str| Column { reading: Reading::Is(value.to_owned()), ..column("version") };
     let columns = Columns::new(vec![is("1.2"), is("1.3")], Missing::Refuse).unwrap();
@@ -163,12 +186,20 @@ fn what_is_no_table_is_named() {
         ("a;b\n1;2;3\n", "line 2 has 3, the first has 2, separated by semicolons"),
         ("a\tb\n1\n", "line 2 has 1, the first has 2, separated by tabs"),
         ("1,inf\n", "no row"),
+        ("a,b\n1,2\n3\n", "line 3 has 1, the first has 2, separated by commas; complete or remove the line"),
+        ("a,b\n1,2,3\n", "put cells that contain commas into quotes"),
+        ("# made by hand\na,b\n1,2\n", "remove lines above the header, such as \"# made by hand\""),
+        ("sep=|\na,b\n1,2\n", "remove lines above the header, such as \"sep=|\""),
+        ("a|b\n1|2\n", "separated by |; separate them by commas, semicolons or tabs"),
+        ("a b  c\n1 2.5 -3\n", "separated by blanks"),
     ] {
         let message = table(text).unwrap_err();
         assert!(message.contains(named) && message.contains("t.csv"), "{message}");
     }
     let message = parse(Path::new("t.csv"), &[b'1', b'\n', 0xff, b'\n']).unwrap_err().to_string();
-    assert!(message.contains("line 2 is not text"), "{message}");
+    assert!(message.contains("line 2 is not text in UTF-8; save it in UTF-8"), "{message}");
+    let message = parse(Path::new("t.csv"), b"\xff\xfea\0,\0b\0\n\0").unwrap_err().to_string();
+    assert!(message.contains("text in UTF-16; save it in UTF-8, in Excel as \"CSV UTF-8\""), "{message}");
 }
 
 #[test]

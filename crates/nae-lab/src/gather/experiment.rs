@@ -212,6 +212,7 @@ mod tests {
             device: DeviceChoice::Cpu,
             choices: Vec::new(),
             selection: None,
+            outliers: None,
         };
         nae_train::report::RunFolder::create(&older.join("digit-1-0"), &config, 0, facts, Duration::MAX)
             .expect("writes");

@@ -26,7 +26,7 @@ fn result(command: &mut std::process::Command) -> Value {
 }
 
 /// Grey images of 16×16 pixels, stripes that lie or stand.
-fn stripes(folder: &Path, name: &str, standing: bool) -> PathBuf {
+pub(crate) fn stripes(folder: &Path, name: &str, standing: bool) -> PathBuf {
     let data = folder.join(name);
     std::fs::create_dir(&data).unwrap();
     for k in 0..20usize {
@@ -82,6 +82,12 @@ fn a_model_is_measured_in_every_form_it_has() {
         })
         .collect();
     assert!(figures[0].is_number() && figures.iter().all(|figure| *figure == figures[0]), "{figures:?}");
+
+    // With the mark of the selection set; and normal data that the model was trained on are not new.
+    let said = run(nae_train().arg("eval").arg(&folder_of_run));
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("ConstantGray *") && said.contains("* selection set:"), "{said}");
+    assert!(said.contains("Shares above it:") && said.contains("of the normal images"), "{said}");
 
     let mut both = nae_train();
     both.arg("eval").arg(&folder_of_run).arg("--normal").arg(&normal).arg("--data").arg(&normal);

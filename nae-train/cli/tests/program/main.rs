@@ -13,6 +13,7 @@ mod made_up_mnist;
 mod main_job;
 mod own_data;
 mod own_features;
+mod own_folder;
 mod own_parts;
 mod own_run;
 mod pictures;

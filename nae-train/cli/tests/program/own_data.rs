@@ -59,7 +59,7 @@ fn a_folder_and_archives_of_it_are_the_same_images_as_in_scoring() {
         (&["good".to_owned(), "worn".into()][..], &[0, 0, 1, 1][..])
     );
     assert_eq!((read.skipped.len(), read.others, read.grey), (0, 2, 4));
-    assert!(read.warnings()[0].contains("2 other files"), "{:?}", read.warnings());
+    assert!(read.warnings()[0].contains("2 other files left out, such as \"notes.txt\""), "{:?}", read.warnings());
     for (n, name) in names.iter().enumerate() {
         let scored = input::read(&data.join(name)).unwrap();
         let prepared =
@@ -168,7 +168,10 @@ fn what_cannot_be_read_is_named() {
     std::fs::create_dir(&empty).unwrap();
     std::fs::write(empty.join("notes.txt"), b"no image").unwrap();
     let refused = message(&empty, Corrupt::Skip);
-    assert!(refused.contains("empty") && refused.contains("1 other files") && refused.contains("PNG"), "{refused}");
+    assert!(
+        refused.contains("empty") && refused.contains("1 other file, such as ") && refused.contains("PNG"),
+        "{refused}"
+    );
     let refused = message(&folder.path().join("absent"), Corrupt::Skip);
     assert!(refused.contains("absent") && refused.contains("found nothing"), "{refused}");
 }

@@ -167,7 +167,7 @@ fn windows_are_scored_as_they_were_trained() {
     assert_eq!(rate["interval"][0], 0.0);
     assert!((rate["interval"][1].as_f64().unwrap() - high).abs() < 1e-6, "{rate}");
     let report = std::fs::read_to_string(path.join("one/report.md")).unwrap();
-    assert!(report.contains(&format!("{windows} calibration windows of {stretches} stretches, whose")), "{report}");
+    assert!(report.contains(&format!("on {windows} windows of {stretches} stretches, whose")), "{report}");
     let sure = [&window[..], &["--confidence", "0.9"]].concat();
     let message = refused(&mut train(path, "sure", "--data", &data, &sure));
     assert!(message.contains("stretches") && message.contains(&format!("there are {stretches}")), "{message}");

@@ -105,6 +105,18 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
         assert!((scored - energy).abs() <= 1e-4 * energy, "{sub}: {scored} {energy}");
     }
 
+    // These are no new data to evaluate the model on, and half of them are not known to be the same.
+    let evaluated = |model: &Path, normal: &Path| {
+        let mut command = nae_train();
+        command.arg("eval").arg(model).arg("--normal").arg(normal).args(["--outliers", outliers]);
+        String::from_utf8(run(&mut command).stderr).unwrap()
+    };
+    for model in [path.join("one.onnx"), path.join("one")] {
+        let said = evaluated(&model, &data);
+        assert!(said.contains("stripes: the model was trained on these data"), "{said}");
+        assert_eq!(evaluated(&model, &inner), "");
+    }
+
     // One image more, and data are divided otherwise: what was trained on would calibrate.
     std::fs::copy(inner.join("001.png"), inner.join("more.png")).unwrap();
     for command in [&mut export, nae_train().arg("eval").arg(path.join("one")).arg("--data").arg(&data)] {
@@ -131,8 +143,13 @@ fn a_confidence_chooses_a_rate_that_the_rows_allow() {
     let largest = detector.contract().calibration().unwrap().table().last().copied();
     assert_eq!(detector.threshold(), largest);
     let report = std::fs::read_to_string(path.join("sure/report.md")).unwrap();
-    assert!(report.contains("rate of 0.1 is kept with a confidence of 0.9 (expected: 0.040)"), "{report}");
-    assert!(report.contains("between 0.001 and 0.142"), "{report}");
+    assert!(
+        report.contains(
+            "Planned false-positive rate: at most 0.1 with a probability of 0.9, which makes it 0.040 on average."
+        ),
+        "{report}"
+    );
+    assert!(report.contains("the true rate is between 0.001 and 0.142 with a probability of 0.95."), "{report}");
 
     let message = refused(&mut train(path, "surer", &data, &["--confidence", "0.999"]));
     assert!(message.contains("takes 31 images or rows") && message.contains("there are 24"), "{message}");
@@ -333,7 +350,7 @@ fn what_makes_no_sense_is_refused_before_training() {
     let message = refused(nae_train().args(["--preset", "cifar10-ood", "--method", "mahalanobis"]));
     assert!(message.contains("at most 1,024 values"), "{message}");
     let message = refused(&mut train(path, "no", &inner, &[]));
-    assert!(message.contains("level: 30 images or rows") && message.contains("50"), "{message}");
+    assert!(message.contains("level: 30 images;") && message.contains("50"), "{message}");
     let message = refused(&mut train(path, "no", &path.join("absent"), &[]));
     assert!(message.contains("absent") && message.contains("--data"), "{message}");
     std::fs::write(data.join("bad.png"), b"no image").unwrap();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::changed::{few_images, replaced};
+use crate::eval::stripes;
 use crate::harness::{interrupted_at, nae_train, refused, run, spawn};
 use burn::tensor::Device;
 use nae_data::own::Corrupt;
@@ -195,13 +196,16 @@ fn after_ctrl_c_a_run_goes_on() {
     let message = refused(&mut resume(path, "whole"));
     assert!(message.contains("resume.bin") && message.contains("nae-train export"), "{message}");
 
-    let child = spawn(&mut start(path, "broken", &preset));
+    let outliers = stripes(path, "strange images", true);
+    let child = spawn(start(path, "broken", &preset).arg("--outliers").arg(&outliers));
     let state = path.join("broken/resume.bin");
     let said = interrupted_at(child, &state);
     assert!(said.contains("nae-train --resume") && said.contains("nae-train export"), "{said}");
     // Starting anew there would lose it.
     let message = refused(&mut start(path, "broken", &preset));
     assert!(message.contains("--resume") && message.contains("--out"), "{message}");
+    let message = refused(start(path, "broken", &preset).arg("--outliers").arg(&outliers));
+    assert!(message.contains(&format!("--outliers '{}'", outliers.display())), "{message}");
 
     let good = std::fs::read(&state).unwrap();
     let mut bad = good.clone();
@@ -236,6 +240,14 @@ fn after_ctrl_c_a_run_goes_on() {
         let output = run(&mut resume(path, name));
         assert!(output.status.success(), "{output:?}");
         same(path, "whole", name);
+        let warning = "strange images, which is not given now";
+        let text = std::fs::read_to_string(path.join(name).join("result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(result["warnings"].to_string().contains(warning), "{result}");
+        // The time before the interruption counts.
+        let measured = std::fs::read_to_string(path.join(name).join("metrics.jsonl")).unwrap();
+        let last: serde_json::Value = serde_json::from_str(measured.lines().last().unwrap()).unwrap();
+        assert!(result["seconds"].as_f64() > last["seconds"].as_f64(), "{last}, {result}");
     }
     assert!(!state.exists());
     // Time counts on where the run was broken off.

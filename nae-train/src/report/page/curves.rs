@@ -21,6 +21,8 @@ const COLORS: [RGBColor; 6] = [
 ];
 /// The largest number of points of a line; more would not be visible.
 const POINTS: usize = 400;
+/// The largest number of labels of an axis.
+const LABELS: usize = 5;
 
 /// A chart of lines.
 pub struct Lines {
@@ -128,6 +130,22 @@ pub fn draw(charts: &[Lines], columns: usize) -> Result<String, String> {
     Ok(svg)
 }
 
+/// Formats the labels of an axis from `low` to `high`, all in one notation and with as many decimals as the steps between them
+/// need.
+fn labels(low: f64, high: f64) -> impl Fn(&f64) -> String {
+    let largest = low.abs().max(high.abs());
+    // Steps are 1, 2 or 5 times a power of ten, and so long that there are at most `LABELS` labels.
+    let step = ((high - low) / (LABELS + 1) as f64).log10().floor();
+    let is_plain = (1e-3..1e6).contains(&largest);
+    let decimals = if is_plain { (-step).max(0.0) } else { (largest.log10().floor() - step).max(0.0) };
+    move |value: &f64| {
+        let decimals = decimals as usize;
+        // Rounding of the library can make a zero slightly different from it.
+        let value = if value.abs() < 1e-9 * largest { 0.0 } else { *value };
+        if is_plain { format!("{value:.decimals$}") } else { format!("{value:.decimals$e}") }
+    }
+}
+
 fn panel(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &Lines) -> Result<(), Box<dyn std::error::Error>> {
     let finite = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
@@ -147,15 +165,14 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &Lines) -> Result<(),
         .x_label_area_size(34)
         .y_label_area_size(52)
         .build_cartesian_2d(x.0..x.1, y.0..top)?;
-    let number =
-        |value: &f64| if *value != 0.0 && value.abs() < 0.01 { format!("{value:.1e}") } else { format!("{value:.3}") };
-    let count = |value: &f64| if lines.unit { format!("{value:.1}") } else { format!("{value:.0}") };
+    let number = labels(y.0, top);
+    let count = labels(x.0, x.1);
     chart
         .configure_mesh()
         .disable_mesh()
         .x_desc(lines.x)
-        .x_labels(5)
-        .y_labels(5)
+        .x_labels(LABELS)
+        .y_labels(LABELS)
         .x_label_formatter(&count)
         .y_label_formatter(&number)
         .label_style(("sans-serif", 12))
@@ -196,6 +213,19 @@ mod tests {
         let svg = draw(&charts, 2).expect("drawn");
         assert!(svg.contains("negative energy") && svg.contains("selection auroc"), "{svg}");
         assert!(draw(&[], 2).expect("drawn").contains("<svg"));
+    }
+
+    /// Labels of an axis differ, and have one notation.
+    #[test]
+    fn labels_have_the_decimals_that_their_steps_need() {
+        let text = |low, high, values: &[f64]| values.iter().map(labels(low, high)).collect::<Vec<_>>();
+        assert_eq!(text(0.0, 1.02, &[0.0, 0.5, 1.0]), ["0.0", "0.5", "1.0"]);
+        let found = text(0.0301, 0.0309, &[0.0302, 0.0304, 0.0306]);
+        assert_eq!(found, ["0.0302", "0.0304", "0.0306"]);
+        assert_eq!(text(0.0, 0.03, &[0.0, 0.005, 0.01, 0.02]), ["0.000", "0.005", "0.010", "0.020"]);
+        assert_eq!(text(0.0, 4e-5, &[0.0, 1e-5, 2e-5]), ["0.0e0", "1.0e-5", "2.0e-5"]);
+        assert_eq!(text(1.0, 10_000.0, &[2000.0, 4000.0]), ["2000", "4000"]);
+        assert_eq!(text(1.0, 3.0, &[1.0, 1.5, 2.0]), ["1.0", "1.5", "2.0"]);
     }
 
     /// The area under the curve is the AUROC.

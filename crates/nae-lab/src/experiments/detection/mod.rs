@@ -381,7 +381,8 @@ impl Experiment {
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
         } else {
             let (data_sha256, selection) = (prepared.data_sha256.clone(), prepared.selection().map(str::to_owned));
-            let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection };
+            let facts =
+                Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection, outliers: None };
             let begun = RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?;
             let start = job.cell.pretrained.as_ref().map(|cell| {
                 let weights = folder.with_file_name(format!("{cell}-0")).join(CHECKPOINT);

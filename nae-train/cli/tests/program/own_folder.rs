@@ -1,0 +1,136 @@
+//! What a run replaces, and what it refuses before and after training.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nae_infer::image::{GrayImage, Luma};
+use tempfile::TempDir;
+
+use crate::harness::{nae_train, refused, run, spawn, train};
+
+/// 60 grey images of stripes; those of another `step` are other data.
+fn images(folder: &Path, name: &str, step: u32) -> PathBuf {
+    let data = folder.join(name);
+    std::fs::create_dir_all(&data).unwrap();
+    for n in 0..60 {
+        let image = GrayImage::from_fn(16, 16, |x, y| Luma([((x * step + y * n) % 7 * 30 + n) as u8]));
+        image.save(data.join(format!("{n:02}.png"))).unwrap();
+    }
+    data
+}
+
+#[test]
+fn a_finished_run_is_replaced_only_by_the_same() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    for (name, step) in [("A/good", 1), ("B/good", 3)] {
+        images(path, name, step);
+    }
+    let knn = |data: &str| {
+        let mut command = nae_train();
+        command.current_dir(path).args(["--method", "knn", "--data", data]);
+        command
+    };
+    let result = |name: &str| std::fs::read_to_string(path.join("runs").join(name).join("result.json")).unwrap();
+    let sha256 = |name: &str| serde_json::from_str::<serde_json::Value>(&result(name)).unwrap()["data_sha256"].clone();
+    let said = |command: &mut std::process::Command| {
+        let output = run(command);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+
+    // Folders of the same name have the same default.
+    said(&mut knn("A/good"));
+    let first = result("good-knn-0");
+    let note = said(&mut knn("B/good"));
+    assert!(note.contains("run folder: runs/good-knn-0-2"), "{note}");
+    assert_eq!(result("good-knn-0"), first);
+    assert_ne!(sha256("good-knn-0-2"), sha256("good-knn-0"));
+    let note = said(&mut knn("A/good"));
+    assert!(note.contains("runs/good-knn-0: the finished run there") && note.contains("is replaced"), "{note}");
+    let note = said(&mut knn("B/good"));
+    assert!(note.contains("runs/good-knn-0-2: the finished run there") && note.contains("is replaced"), "{note}");
+
+    // A folder that was asked for is that one, or none.
+    let first = result("good-knn-0");
+    let other: [&[&str]; 2] = [&[], &["--confidence", "0.5"]];
+    for (data, extra) in ["B/good", "A/good"].into_iter().zip(other) {
+        let message = refused(knn(data).args(["--out", "runs/good-knn-0"]).args(extra));
+        assert!(message.contains("runs/good-knn-0: a finished run of other data or settings"), "{message}");
+        assert!(message.contains("--out"), "{message}");
+        assert_eq!(result("good-knn-0"), first);
+    }
+    assert!(said(knn("A/good").args(["--out", "runs/good-knn-0"])).contains("is replaced"));
+
+    // An interrupted run is noticed before anything is read: these data are not there.
+    let interrupted = path.join("runs/not there-knn-5");
+    std::fs::create_dir(&interrupted).unwrap();
+    std::fs::write(interrupted.join("resume.bin"), "").unwrap();
+    let message = refused(knn("A/not there").args(["--seed", "5"]));
+    let hint = "--resume 'runs/not there-knn-5' --data 'A/not there' --export model.onnx";
+    assert!(message.contains(hint), "{message}");
+}
+
+#[test]
+fn data_beside_a_preset_that_has_its_own_are_refused() {
+    let folder = TempDir::new().unwrap();
+    for data in [images(folder.path(), "mine", 1), folder.path().join("none")] {
+        let message = refused(&mut train(folder.path(), "no", "--data", &data, &["--preset", "digits"]));
+        assert!(message.contains("leave --data out, or leave --preset out to train on your own data"), "{message}");
+    }
+    // The digits are trained on only by default; here the outliers end it.
+    let out = folder.path().join("no");
+    let message = refused(nae_train().arg("--out").arg(&out).arg("--outliers").arg(folder.path().join("none")));
+    assert!(message.contains("handwritten digits") && message.contains("give --data"), "{message}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn an_export_that_cannot_be_written_is_refused_before_training() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "mine", 1);
+    let attempt = |option: &str, target: &Path| {
+        let mut command = nae_train();
+        command.arg("--data").arg(&data).arg("--out").arg(path.join("no")).arg(option).arg(target);
+        refused(&mut command)
+    };
+    for (option, target, found) in [
+        ("--export", Path::new("/dev/null"), "it is not a regular file"),
+        ("--export", path, "it is a folder"),
+        ("--export", &path.join("none/model.onnx"), "none does not exist"),
+        ("--export-parts", &data.join("00.png"), "this is a file"),
+    ] {
+        let message = attempt(option, target);
+        assert!(message.contains(found), "{message}");
+    }
+    assert!(!path.join("no").exists());
+}
+
+#[test]
+fn a_run_that_cannot_be_exported_leaves_its_report() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, target) = (images(path, "mine", 1), path.join("models"));
+    std::fs::create_dir(&target).unwrap();
+    let mut command = nae_train();
+    command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "4s"]);
+    let child = spawn(command.arg("--export").arg(target.join("model.onnx")));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !path.join("one/config.toml").exists() {
+        assert!(Instant::now() < deadline, "no run folder after two minutes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::remove_dir(&target).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("nae-train export") && said.contains("models/model.onnx") && said.contains("--data"),
+        "{said}"
+    );
+    assert!(path.join("one/report.html").exists() && path.join("one/result.json").exists());
+    let mut export = nae_train();
+    export.arg("export").arg(path.join("one")).arg("--data").arg(&data).arg("--export").arg(path.join("model.onnx"));
+    assert!(run(&mut export).status.success());
+}
