@@ -106,7 +106,7 @@ def test_the_nearest_of_the_data_are_a_model(digits):
 def test_methods_that_cannot_come_back_are_refused(digits):
     with pytest.raises(ValueError, match='method: expected one of nae, ae, .*, found "pca"'):
         nae_edge.train(digits[0][:60], method="pca", **QUICK)
-    with pytest.raises(ValueError, match="method: data of your own train an NAE .*preset"):
+    with pytest.raises(ValueError, match="method: expected nae, mahalanobis or knn .*preset"):
         nae_edge.train(digits[0][:60], method="vae", **QUICK)
     with pytest.raises(ValueError, match="a model trained by `glow` is not exported"):
         nae_edge.train(preset="digits", method="glow", **QUICK)
