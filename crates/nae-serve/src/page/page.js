@@ -120,8 +120,12 @@ function showAlarm() {
   else if (hasNoModel()) chip("alarm", "no model yet", "warn");
   else chip("alarm", "Normal", "good");
   showTitle(s.alarm ? "Alarm" : null);
-  // That of an earlier frame.
-  if (s.failure) for (const id of ["energy", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
+}
+
+// Pauses, other regions and a change between day and night end an alarm.
+function clearAlarm() {
+  state.summary.alarm = false;
+  showAlarm();
 }
 
 function showDrift(drift) {
@@ -154,6 +158,7 @@ async function refresh() {
   element("watch").hidden = false;
   showQuiet(s.alarms);
   showDayNightChip(s.day_night);
+  showAlarm();
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
   element("threshold").textContent = short(s.threshold);
@@ -174,9 +179,7 @@ async function refresh() {
   await showDayNight();
   // A frame announced meanwhile is newer than the last one of the summary.
   const latest = state.told === told ? s.latest : null;
-  const shown = Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
-  showAlarm();
-  await shown;
+  await Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
 }
 
 // Without a model, the controls for learning one replace those for watching, also for the keyboard.
@@ -224,12 +227,18 @@ async function showAlarms() {
   element("alarms").replaceChildren(...items);
 }
 
+// Dashes without a frame.
+function showEnergy(frame) {
+  element("energy").textContent = short(frame?.energy);
+  element("energy").className = frame?.anomaly ? "bad" : "";
+  element("p-value").textContent = short(frame?.p_value);
+}
+
 // Loads one picture at a time; the newest that was announced meanwhile is next.
 async function showFrame(frame) {
   if (frame) {
-    element("energy").textContent = short(frame.energy);
-    element("energy").className = frame.anomaly ? "bad" : "";
-    element("p-value").textContent = short(frame.p_value);
+    // While frames cannot be scored, this one is not the last.
+    showEnergy(state.summary.failure ? null : frame);
     element("frame").textContent = `frame ${frame.number}${frame.name ? `, ${frame.name}` : ""}`;
   }
   state.wanted = true;
@@ -353,18 +362,16 @@ function happened(event) {
   else if (event.event === "unreadable") {
     s.failure = event.reason;
     showAlarm();
+    showEnergy(null);
   } else if (event.event === "alarm") showAlarms().catch(console.warn);
   else if (event.event === "alarms") {
     showQuiet(event.alarms);
-    s.alarm = false;
-    showAlarm();
+    clearAlarm();
   } else if (event.event === "regions") {
-    s.alarm = false;
-    showAlarm();
+    clearAlarm();
     showRegions().then(showAlarms).catch(console.warn);
   } else if (event.event === "day_night") {
-    s.alarm = false;
-    showAlarm();
+    clearAlarm();
     refresh().catch(console.warn);
   } else if (event.event === "source") {
     Object.assign(s, { source_state: event.state, source_reason: event.reason });
@@ -533,7 +540,8 @@ async function showView() {
   for (const image of document.images) URL.revokeObjectURL(image.src);
   for (const id of ["image", "heat"]) element(id).removeAttribute("src");
   for (const id of ["frame", "change", "what-if", "rate-value"]) element(id).textContent = "";
-  for (const id of ["energy", "threshold", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
+  showEnergy(null);
+  element("threshold").textContent = short(null);
   element("no-frame").hidden = false;
   element("alarms").replaceChildren();
   resetLearn();

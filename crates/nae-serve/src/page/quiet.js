@@ -39,9 +39,7 @@ async function askQuiet(action, value) {
   try {
     const { alarms } = await post(own(`/${action}`), value);
     showQuiet(alarms);
-    // A pause clears the alarm, and nothing else ends one.
-    state.summary.alarm = false;
-    showAlarm();
+    clearAlarm();
     element("quiet-problem").textContent = "";
   } catch (error) {
     element("quiet-problem").textContent = error.message;
