@@ -18,6 +18,7 @@ mod defects;
 pub mod digest;
 mod digits;
 mod error;
+mod file_names;
 mod files;
 mod form;
 pub mod idx;

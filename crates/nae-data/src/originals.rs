@@ -13,10 +13,11 @@ use nae_input::{Named, Pixels, prepare};
 use nae_onnx::metadata::Transforms;
 
 use crate::error::DataError;
+use crate::file_names::is_image;
 use crate::files::Files;
 use crate::image_form::ImageForm;
 use crate::image_set::{ImageSet, ImageSetError, evenly};
-use crate::own::{RESIZE, images, is_grey, is_image};
+use crate::own::{RESIZE, images, is_grey};
 use crate::parts::Parts;
 
 /// The largest number of values that are kept; they take 1 GB.

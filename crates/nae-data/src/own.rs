@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::collect::{Collected, Collector, MAX_VALUES};
 use crate::counted::counted;
 use crate::error::DataError;
+use crate::file_names::{is_array, is_hidden, is_image};
 use crate::files::{Files, zip_in_memory};
 use crate::tables::others_beside;
 
@@ -213,20 +214,6 @@ pub(super) fn load_some(
     let collection = gather(&files, form, corrupt, Wanted { grey_only: false, most, named: wanted })?;
     // `None` is only returned for `grey_only`.
     collection.ok_or_else(|| empty(path, 0, None))
-}
-
-/// Whether a file is read, judged by its name. Hidden files and files that other systems add to archives are not read.
-pub(super) fn is_image(name: &str) -> bool {
-    let path = Path::new(name);
-    !is_hidden(name) && (is_array(path) || nae_input::is_image_name(path))
-}
-
-fn is_array(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"))
-}
-
-fn is_hidden(name: &str) -> bool {
-    name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX")
 }
 
 /// Chooses the side to train at. Files that cannot be read are ignored here; reading the images reports them.

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
 use crate::error::DataError;
+use crate::file_names::has_images;
 
 /// The largest number of columns of a table, or of values in a window.
 pub(crate) const MAX_COLUMNS: usize = 8192;
@@ -50,9 +51,7 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
         let bytes = file::read(path, nae_input::MAX_FILE)?;
         Ok((table::parse(path, &bytes)?, bytes))
     };
-    let is_array =
-        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"));
-    if path.is_file() && (is_array || nae_input::is_image_name(path)) {
+    if path.is_file() && has_images(path) {
         return Err(DataError::at(path, "expected a .csv or .tsv table, or a folder of tables; found images"));
     }
     if !path.is_dir() {

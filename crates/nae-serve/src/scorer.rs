@@ -19,15 +19,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use nae_infer::input::{PrepareError, decode};
+use nae_infer::input::decode;
 use nae_infer::{ScoreError, Scored};
 
 use super::camera_name::CameraName;
 use super::model::{Current, Model, NoModel};
-use super::regions::{Applied, NothingSeen, Seen, View};
+use super::regions::{Applied, Seen, View};
+pub(crate) use failure::Failure;
 pub(crate) use turn::{NoAnswer, Turn};
 use waiting::{Job, Origin, Waiting};
 
+mod failure;
 mod turn;
 mod waiting;
 
@@ -48,52 +50,6 @@ pub(crate) enum Input {
     Image(Bytes, Option<Arc<Applied>>),
     /// The input of the network.
     Prepared(Vec<f32>),
-}
-
-/// The reason why there is no score.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(crate) enum Failure {
-    /// The bytes are not an image in a supported format.
-    #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PGM, PPM): {0}")]
-    Decode(String),
-    /// The regions exclude the whole image.
-    #[error(transparent)]
-    NothingSeen(#[from] NothingSeen),
-    /// The image cannot be converted to the network's input.
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-    /// The energy could not be computed: see [`is_of_model`](Self::is_of_model).
-    #[error(transparent)]
-    Score(ScoreError),
-    /// There is no model.
-    #[error(transparent)]
-    NoModel(#[from] NoModel),
-    /// Too many jobs wait.
-    #[error("too many images wait to be scored")]
-    Busy,
-    /// The model was given up, because it failed to return too often.
-    #[error("the model did not return again and again, and is given up: exchange it, or restart the service")]
-    GivenUp,
-    /// The service is stopping.
-    #[error("the service is stopping")]
-    Stopping,
-}
-
-impl Failure {
-    /// Whether the model failed on a valid image: decoded pixels are finite, and so should the energy be.
-    pub(crate) fn is_of_model(&self) -> bool {
-        matches!(self, Self::Score(ScoreError::Backend(_) | ScoreError::Energy(_)))
-    }
-}
-
-impl From<ScoreError> for Failure {
-    fn from(error: ScoreError) -> Self {
-        match error {
-            // Comes from a model of tiles, which prepares an image during scoring.
-            ScoreError::Prepare(error) => Self::Prepare(error),
-            error => Self::Score(error),
-        }
-    }
 }
 
 /// A score and its model.

@@ -15,7 +15,7 @@ use super::super::camera::Camera;
 use super::super::keeper::ChangeError;
 use super::super::quiet::{AlarmState, LONGEST};
 use super::asked::OfAddress;
-use super::{Problem, apart, body, json};
+use super::{Problem, body, json, with};
 
 /// The default limit for the size of a request, in bytes.
 const LIMIT: usize = 1 << 16;
@@ -71,7 +71,7 @@ pub(super) async fn change<T: Send + 'static>(
     make: impl FnOnce(&Camera) -> Result<T, ChangeError> + Send + 'static,
 ) -> Result<T, Problem> {
     let span = camera.span.clone();
-    apart(move || camera.span.in_scope(|| make(&camera))).await?.map_err(|error| {
+    with(camera, make).await?.map_err(|error| {
         span.in_scope(|| tracing::warn!(%error, "a change was refused"));
         let kept = matches!(error, ChangeError::Kept(_));
         let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };

@@ -22,7 +22,7 @@ use super::super::learn::{APART, Collecting, LearnError};
 use super::super::pictures::small_jpeg;
 use super::asked::OfCondition;
 use super::changes::{Nothing, read};
-use super::{Problem, apart, body, drawn, json, query, shown, typed};
+use super::{Problem, body, drawn, json, query, shown, typed, with};
 
 /// The default number of frames of a page, and the maximum.
 const PAGE: usize = 60;
@@ -43,14 +43,6 @@ const PIECES: usize = 4;
 /// scripts.
 pub(super) const REPORT_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
-
-/// Runs an operation on a camera in a separate thread, so that other requests are not delayed.
-async fn with<T: Send + 'static>(
-    camera: Arc<Camera>,
-    make: impl FnOnce(&Camera) -> T + Send + 'static,
-) -> Result<T, Problem> {
-    apart(move || camera.span.in_scope(|| make(&camera))).await
-}
 
 /// Runs an action, and answers with the state of learning.
 async fn act(

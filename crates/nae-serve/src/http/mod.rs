@@ -35,6 +35,7 @@ use http_body_util::LengthLimitError;
 use serde::Serialize;
 
 use super::Service;
+use super::camera::Camera;
 use super::pictures::media_type;
 use super::tokens::Role;
 pub(super) use connections::serve;
@@ -75,6 +76,14 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+}
+
+/// The same for an operation on a camera; what it logs has the camera's name.
+async fn with<T: Send + 'static>(
+    camera: Arc<Camera>,
+    make: impl FnOnce(&Camera) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    apart(move || camera.span.in_scope(|| make(&camera))).await
 }
 
 /// Makes a picture for a browser in a thread of its own. Few are made at a time, since each may take the memory of a whole

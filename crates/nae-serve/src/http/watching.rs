@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -19,6 +20,7 @@ use super::super::history::HISTORY;
 use super::super::model::NoModel;
 use super::super::pictures::{Kind, picture, thumbnail, whole};
 use super::super::quiet::AlarmState;
+use super::super::shown::Latest as LastFrame;
 use super::super::source::SourceState;
 use super::super::tokens::Role;
 use super::asked::OfAddress;
@@ -202,16 +204,14 @@ pub(super) async fn latest_image(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
 ) -> Result<Response, Problem> {
-    let latest = camera.monitor.latest();
-    shown(drawn(&service, move || whole(&latest?.frame().image)).await?)
+    of_latest(&service, &camera, |latest| whole(&latest.frame().image)).await
 }
 
 pub(super) async fn latest_heat_map(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
 ) -> Result<Response, Problem> {
-    let latest = camera.monitor.latest();
-    shown(drawn(&service, move || picture(latest?.scored()?, Kind::HeatMap)).await?)
+    of_latest(&service, &camera, |latest| picture(latest.scored()?, Kind::HeatMap)).await
 }
 
 /// The last frame, reduced for a page of many cameras.
@@ -219,8 +219,17 @@ pub(super) async fn latest_thumbnail(
     State(service): State<Arc<Service>>,
     OfAddress(camera): OfAddress,
 ) -> Result<Response, Problem> {
+    of_latest(&service, &camera, |latest| thumbnail(&latest.frame().image)).await
+}
+
+/// A picture of the last frame.
+async fn of_latest(
+    service: &Service,
+    camera: &Camera,
+    draw: fn(&LastFrame) -> Option<Bytes>,
+) -> Result<Response, Problem> {
     let latest = camera.monitor.latest();
-    shown(drawn(&service, move || thumbnail(&latest?.frame().image)).await?)
+    shown(drawn(service, move || draw(&latest?)).await?)
 }
 
 pub(super) async fn alarm_image(

@@ -1,30 +1,19 @@
 //! What a run replaces, and what it refuses before and after training.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nae_infer::image::{GrayImage, Luma};
 use tempfile::TempDir;
 
 use crate::harness::{nae_train, refused, run, spawn, train};
-
-/// 60 grey images of stripes; those of another `step` are other data.
-fn images(folder: &Path, name: &str, step: u32) -> PathBuf {
-    let data = folder.join(name);
-    std::fs::create_dir_all(&data).unwrap();
-    for n in 0..60 {
-        let image = GrayImage::from_fn(16, 16, |x, y| Luma([((x * step + y * n) % 7 * 30 + n) as u8]));
-        image.save(data.join(format!("{n:02}.png"))).unwrap();
-    }
-    data
-}
+use crate::own_run::images;
 
 #[test]
 fn a_finished_run_is_replaced_only_by_the_same() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
-    for (name, step) in [("A/good", 1), ("B/good", 3)] {
-        images(path, name, step);
+    for (name, count) in [("A/good", 60), ("B/good", 61)] {
+        images(path, name, count);
     }
     let knn = |data: &str| {
         let mut command = nae_train();
@@ -74,7 +63,7 @@ fn a_finished_run_is_replaced_only_by_the_same() {
 #[test]
 fn data_beside_a_preset_that_has_its_own_are_refused() {
     let folder = TempDir::new().unwrap();
-    for data in [images(folder.path(), "mine", 1), folder.path().join("none")] {
+    for data in [images(folder.path(), "mine", 60), folder.path().join("none")] {
         let message = refused(&mut train(folder.path(), "no", "--data", &data, &["--preset", "digits"]));
         assert!(message.contains("leave --data out, or leave --preset out to train on your own data"), "{message}");
     }
@@ -89,7 +78,7 @@ fn data_beside_a_preset_that_has_its_own_are_refused() {
 fn an_export_that_cannot_be_written_is_refused_before_training() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
-    let data = images(path, "mine", 1);
+    let data = images(path, "mine", 60);
     let attempt = |option: &str, target: &Path| {
         let mut command = nae_train();
         command.arg("--data").arg(&data).arg("--out").arg(path.join("no")).arg(option).arg(target);
@@ -99,7 +88,7 @@ fn an_export_that_cannot_be_written_is_refused_before_training() {
         ("--export", Path::new("/dev/null"), "it is not a regular file"),
         ("--export", path, "it is a folder"),
         ("--export", &path.join("none/model.onnx"), "none does not exist"),
-        ("--export-parts", &data.join("00.png"), "this is a file"),
+        ("--export-parts", &data.join("level/001.png"), "this is a file"),
     ] {
         let message = attempt(option, target);
         assert!(message.contains(found), "{message}");
@@ -111,7 +100,7 @@ fn an_export_that_cannot_be_written_is_refused_before_training() {
 fn a_run_that_cannot_be_exported_leaves_its_report() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
-    let (data, target) = (images(path, "mine", 1), path.join("models"));
+    let (data, target) = (images(path, "mine", 60), path.join("models"));
     std::fs::create_dir(&target).unwrap();
     let mut command = nae_train();
     command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "4s"]);

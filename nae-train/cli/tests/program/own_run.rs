@@ -19,7 +19,7 @@ use nae_train::report::RunFolder;
 use tempfile::TempDir;
 
 /// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.
-fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
+pub(crate) fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
     let data = folder.join(name);
     for sub in ["level", "upright"] {
         std::fs::create_dir_all(data.join(sub)).unwrap();
