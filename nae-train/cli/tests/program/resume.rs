@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::changed::{few_images, replaced};
 use crate::eval::stripes;
@@ -237,7 +237,9 @@ fn after_ctrl_c_a_run_goes_on() {
     }
     std::fs::write(path.join("earlier/resume.bin"), version_1(&good)).unwrap();
     for name in ["broken", "earlier"] {
+        let begun = Instant::now();
         let output = run(&mut resume(path, name));
+        let resumed = begun.elapsed().as_secs_f64();
         assert!(output.status.success(), "{output:?}");
         same(path, "whole", name);
         let warning = "strange images, which is not given now";
@@ -248,6 +250,7 @@ fn after_ctrl_c_a_run_goes_on() {
         let measured = std::fs::read_to_string(path.join(name).join("metrics.jsonl")).unwrap();
         let last: serde_json::Value = serde_json::from_str(measured.lines().last().unwrap()).unwrap();
         assert!(result["seconds"].as_f64() > last["seconds"].as_f64(), "{last}, {result}");
+        assert!(result["seconds"].as_f64() > Some(resumed), "{resumed}, {result}");
     }
     assert!(!state.exists());
     // Time counts on where the run was broken off.
