@@ -82,11 +82,11 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Checks that [`write`] can write to `path`, for a program that has the content only after long work. It makes a temporary
+/// Checks that [`write()`] can write to `path`, for a program that has the content only after long work. It makes a temporary
 /// file beside `path` and removes it again.
 ///
 /// # Errors
-/// [`FileError::Write`], as [`write`] would fail.
+/// [`FileError::Write`], as [`write()`] would fail.
 pub fn check_write(path: impl AsRef<Path>) -> Result<(), FileError> {
     let path = path.as_ref();
     temporary(path).map(drop).map_err(|error| FileError::Write { path: path.to_owned(), error })
