@@ -1,10 +1,11 @@
 //! Shows the progress of work, with the time left.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The time between two lines if standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(30);
@@ -51,9 +52,13 @@ impl Progress {
 
     fn shown(shown: Shown, doing: &str, unit: &str, done: usize, total: usize) -> Self {
         let target = if shown == Shown::Bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let template = format!("{doing:<13} {{bar:32}} {{pos}}/{{len}} {unit}, {{eta}} left  {{msg}}");
-        // The template is fixed text with indicatif's own fields.
+        let template = format!("{doing:<13} {{bar:32}} {{pos}}/{{len}} {unit}{{left}}  {{msg}}");
+        // The template is fixed text with indicatif's own fields and one of this module.
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style.with_key("left", move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            // A field that cannot be written stays empty.
+            let _ = out.write_str(&left(state.pos(), done as u64, state.eta()));
+        });
         let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style);
         bar.set_position(done as u64);
         // Units that were done before the start do not count for the estimate of the time left.
@@ -185,6 +190,12 @@ impl Lines {
     }
 }
 
+/// The text of a bar for the time left, after `position` units of which `done` were done before its start. Before the first
+/// unit of its own there is no estimate.
+fn left(position: u64, done: u64, estimate: Duration) -> String {
+    if position > done { format!(", {:#} left", HumanDuration(estimate)) } else { String::new() }
+}
+
 fn line(doing: &str, unit: &str, position: u64, length: u64, times: &Times, message: &str) -> String {
     let left = times.left.map(|left| format!(", about {} left", HumanDuration(left))).unwrap_or_default();
     let message = if message.is_empty() { String::new() } else { format!("; {message}") };
@@ -215,6 +226,13 @@ mod tests {
         let mut lines = Lines::new(start, 7);
         let times = lines.due(start + LINE_EVERY, 7, 9).expect("a line is due");
         assert_eq!(line("training", "models", 7, 9, &times, ""), "training: 7 of 9 models, 30 seconds gone");
+    }
+
+    #[test]
+    fn a_bar_gives_the_time_left_only_after_a_unit_of_its_own() {
+        assert_eq!(left(0, 0, Duration::ZERO), "");
+        assert_eq!(left(40, 40, Duration::ZERO), "");
+        assert_eq!(left(41, 40, Duration::from_secs(150)), ", 3m left");
     }
 
     #[test]
