@@ -164,10 +164,14 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
         }
     }
     let Experiment { settings, scale, .. } = experiment;
-    let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    let ours = match rows.iter().map(|row| row.seeds).max() {
+        None | Some(0) => "ours not run".to_owned(),
+        Some(1) => "ours of one seed".to_owned(),
+        Some(seeds) => format!("ours as mean ± standard error over up to {seeds} seeds"),
+    };
     let search = if settings.search { SEARCH } else { "" };
     format!(
-        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}",
+        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}",
         settings.title,
         settings.source,
         scale.name(),
