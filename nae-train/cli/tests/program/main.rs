@@ -5,6 +5,7 @@
 mod changed;
 mod cli;
 mod deploy_int8;
+mod documents;
 mod eval;
 mod foreign_state;
 mod gather;

@@ -11,7 +11,7 @@ mod search;
 mod settings;
 pub mod summary;
 
-pub use settings::{DetectionSettings, EXPERIMENTS, SettingsError};
+pub use settings::{Cell, DetectionSettings, EXPERIMENTS, Published, SettingsError};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ use nae_train::report::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, Resume, 
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use samples::SAMPLES;
-use settings::{Cell, FileSet, Files, Recorded};
+use settings::{FileSet, Files, Recorded};
 
 /// The file with one finished model per line.
 pub const CELLS: &str = "cells.jsonl";
