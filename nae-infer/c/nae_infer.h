@@ -21,9 +21,9 @@ typedef struct nae_score {
   float energy;
   // The fraction of normal images with at least this energy, in (0, 1]; NaN for a model without calibration.
   float p_value;
-  // The threshold; a higher energy is an anomaly. NaN for a model without calibration.
+  // The threshold; a higher energy is an anomaly. NaN for a model without a threshold.
   float threshold;
-  // 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
+  // 1 for an anomaly, 0 for a normal image, -1 for a model without a threshold. Compare it with 1: in C, -1 is true.
   int32_t anomaly;
 } nae_score;
 
@@ -57,8 +57,8 @@ void nae_detector_free(struct nae_detector *detector);
 int32_t nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
 // Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
-// contribution to the energy, height × width values of the network's input, row by row; it must be NULL for a model of
-// tiles. Returns 1, or 0 if there is no score.
+// contribution to the energy (for the energy ssim, its squared error), height × width values of the network's input,
+// row by row; it must be NULL for a model of tiles. Returns 1, or 0 if there is no score.
 //
 // # Safety
 // `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
@@ -83,7 +83,8 @@ int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    size_t error_len);
 
 // Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
-// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Otherwise as `nae_detector_score_file`.
+// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767.
+// Otherwise as `nae_detector_score_file`.
 //
 // # Safety
 // `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.

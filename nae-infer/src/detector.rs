@@ -47,9 +47,9 @@ pub struct Scored {
     pub verdict: Option<Verdict>,
     /// The latent vector, channels first. `None` if the model has no such output.
     pub latent: Option<Vec<f32>>,
-    /// Each pixel's contribution to the energy, row by row, in the size of the network's input. A model of tiles gives a map
-    /// of the image's own size, see [`Grid`](nae_input::tiling::Grid). In the map of a model of features, a pixel has the
-    /// energy of the feature vector at its place.
+    /// Each pixel's contribution to the energy, or for structural similarity its squared error, row by row, in the size of
+    /// the network's input. A model of tiles gives a map of the image's own size, see [`Grid`](nae_input::tiling::Grid). In
+    /// the map of a model of features, a pixel has the energy of the feature vector at its place.
     pub error_map: Vec<f32>,
     /// Rows and columns of `error_map`, which has one channel.
     pub error_map_shape: Shape,
@@ -263,7 +263,7 @@ impl Detector {
         self.threshold
     }
 
-    /// The expected share of normal images above the threshold, at most. `None` for a model without calibration.
+    /// The expected share of normal images above the threshold, at most. `None` for a model without a threshold.
     pub const fn false_positive_rate(&self) -> Option<f32> {
         self.false_positive_rate
     }

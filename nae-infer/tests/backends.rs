@@ -4,6 +4,7 @@
 #[path = "../../crates/nae-onnx/tests/support/mod.rs"]
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nae_core::Shape;
@@ -381,6 +382,68 @@ fn the_usual_backend_is_one_that_has_the_layers() {
     let y = graph.sigmoid("y", x).unwrap();
     graph.output("reconstruction", y).unwrap();
     assert_eq!(usual(graph.finish_bytes().unwrap(), 1 << 24), BackendKind::Tract);
+}
+
+/// The batch size of a model by other programs is any symbol, or none. PyTorch also writes it into the shapes of values inside
+/// the network.
+#[cfg(feature = "tract")]
+#[test]
+fn tract_runs_models_with_any_symbol_for_the_batch() {
+    use nae_infer::backend::{BackendChoice, BackendOptions, load};
+    use nae_infer::card::ModelFile;
+    use nae_onnx::proto::{DimensionValue, ValueInfoProto};
+    let batch = |info: &mut ValueInfoProto, to: Option<&str>| {
+        let shape = info.r#type.as_mut()?.tensor_type.as_mut()?.shape.as_mut()?;
+        let first = shape.dim.first_mut().filter(|dim| matches!(dim.value, Some(DimensionValue::Symbol(_))))?;
+        first.value = to.map(|symbol| DimensionValue::Symbol(symbol.to_owned()));
+        Some(())
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/pytorch");
+    for name in ["perceptron", "residual", "strided"] {
+        let samples = std::fs::read(folder.join(name).with_extension("bin")).unwrap();
+        let samples: Vec<f32> = samples.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        for exporter in ["old", "new"] {
+            let original = std::fs::read(folder.join(format!("{name}-{exporter}.onnx"))).unwrap();
+            let mut models = vec![original.clone()];
+            for symbol in [Some("N"), Some("batch"), None] {
+                let mut model = prost_model(&original);
+                let graph = model.graph.as_mut().unwrap();
+                assert!(batch(&mut graph.input[0], symbol).is_some());
+                graph.output.iter_mut().chain(&mut graph.value_info).for_each(|info| _ = batch(info, symbol));
+                models.push(model.encode_to_vec());
+            }
+            for onnx in models {
+                let file = ModelFile::parse(onnx, &Limits::default()).unwrap();
+                let length = samples.len() / 8;
+                let choice = BackendChoice::This(BackendKind::Tract);
+                let tract = load(&file, choice, &BackendOptions::default(), length).unwrap();
+                for sample in samples.chunks_exact(2 * length) {
+                    let (image, expected) = sample.split_at(length);
+                    let found = tract.reconstruct(image).unwrap().images;
+                    let nearly = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 2e-6);
+                    assert!(found.len() == length && nearly, "{name} {exporter}");
+                }
+            }
+        }
+    }
+}
+
+/// A dilated convolution is left to tract, which is then the usual backend.
+#[cfg(all(feature = "simd", feature = "tract"))]
+#[test]
+fn a_model_of_pytorch_that_simd_does_not_support_is_scored() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/pytorch/residual-old.onnx");
+    let mut model = prost_model(&std::fs::read(path).unwrap());
+    let graph = model.graph.as_mut().unwrap();
+    let node = graph.node.iter_mut().find(|node| node.name() == "/b/Conv").unwrap();
+    node.attribute.retain(|attribute| !["dilations", "pads"].contains(&attribute.name()));
+    node.attribute.extend([AttributeProto::ints("dilations", [2; 2]), AttributeProto::ints("pads", [2; 4])]);
+    let image = Shape::new(1, 16, 16);
+    let metadata = support::metadata(image, 1, Energy::SquaredL2);
+    ModelMetadata { latent: None, ..metadata }.replace_in(&mut model);
+    let detector = Detector::builder().read(model.encode_to_vec(), "model.onnx").unwrap();
+    assert_eq!(detector.backend(), BackendKind::Tract);
+    assert_eq!(detector.score_prepared(&images(image, 3)).unwrap().len(), 3);
 }
 
 /// An image's result does not depend on how many go through together.

@@ -157,7 +157,7 @@
 //! | the loss | divided by T | divided by T = 1 for digits held out, else not divided | not divided |
 //! | limit on the visible chain's gradient | 0.01 | on each element for digits held out, else on the norm of each row | on each element |
 //! | images that calibrate | – | – | 2% of those that the authors train on |
-//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions |
+//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions; in NAE training only, not in pre-training |
 //! | updates for ImageNet32 | not named | – | those for CIFAR-10, two epochs |
 //! | regularization of energies in CD and PCD | negative samples | negative samples and data for digits held out, negative samples in two dimensions | as the code; both weights are settings |
 //! | ‖z‖² | squared norm | divided by D | squared norm, with the code's weight .01 |

@@ -20,6 +20,13 @@ pub struct Seeds(Vec<u64>);
 )]
 pub struct SeedsError(String);
 
+/// The seeds 0 to 2.
+impl Default for Seeds {
+    fn default() -> Self {
+        Self(vec![0, 1, 2])
+    }
+}
+
 impl Seeds {
     /// The seeds 0 to `count` − 1.
     ///

@@ -29,6 +29,12 @@ pub enum FileError {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// The file is one of those that are read, and would be lost.
+    #[error("cannot write {}: it is one of the files that are read; choose another name", path.display())]
+    Input {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file could not be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
@@ -86,10 +92,25 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
 /// file beside `path` and removes it again.
 ///
 /// # Errors
-/// [`FileError::Write`], as [`write()`] would fail.
+/// As those of [`write()`].
 pub fn check_write(path: impl AsRef<Path>) -> Result<(), FileError> {
     let path = path.as_ref();
     temporary(path).map(drop).map_err(|error| FileError::Write { path: path.to_owned(), error })
+}
+
+/// Checks that [`write()`] can write to `path`, and that `path` is none of the files that are read, which would be lost. Links
+/// are followed.
+///
+/// # Errors
+/// As those of [`write()`], and [`FileError::Input`].
+pub fn check_output<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), FileError> {
+    // A file that does not exist yet is not one of those that are read.
+    if let Ok(target) = fs::canonicalize(path)
+        && inputs.into_iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == target))
+    {
+        return Err(FileError::Input { path: path.to_owned() });
+    }
+    check_write(path)
 }
 
 /// Makes the temporary file that will become `path`; also returns the path with links resolved.
@@ -105,20 +126,26 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     }
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".nae-");
+    if !folder.is_dir() {
+        let problem = format!("the folder {} does not exist; make it first", folder.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, problem));
+    }
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt;
-        // tempfile creates private files; this mode is subject to the umask, as for any new file.
-        builder.permissions(metadata.map_or_else(|| fs::Permissions::from_mode(0o666), |m| m.permissions()));
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        // The mode of new files, which the umask restricts.
+        options.mode(metadata.map_or(0o666, |metadata| metadata.permissions().mode()));
     }
-    Ok((builder.tempfile_in(folder)?, target))
+    // Not `tempfile_in`, whose errors name the temporary file: it means nothing to a reader.
+    let file = tempfile::Builder::new().prefix(".nae-").make_in(folder, |path| options.open(path))?;
+    Ok((file, target))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FileError, check_write, read, write};
+    use super::{FileError, check_output, check_write, read, write};
 
     #[test]
     fn replaces_whole_files_and_names_the_path() {
@@ -150,9 +177,40 @@ mod tests {
         assert_eq!(read(&path, 7).unwrap(), b"one");
         assert!(check_write(folder.path()).unwrap_err().to_string().contains("it is a folder"));
         let message = check_write(folder.path().join("no/model.onnx")).unwrap_err().to_string();
-        assert!(message.contains("no/model.onnx"), "{message}");
+        assert!(message.contains("no/model.onnx: the folder") && message.ends_with("make it first"), "{message}");
         #[cfg(unix)]
         assert!(check_write("/dev/null").unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    /// The message names the file that was asked for, and not the temporary one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_is_that_of_the_file_itself() {
+        // No file can be made there, by root neither.
+        let message = check_write("/proc/model.onnx").unwrap_err().to_string();
+        assert!(message.starts_with("cannot write /proc/model.onnx: ") && !message.contains(".nae-"), "{message}");
+    }
+
+    #[test]
+    fn an_output_is_none_of_the_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let [input, output, missing] = ["in.onnx", "out.onnx", "no/out.onnx"].map(|name| folder.path().join(name));
+        write(&input, b"one").unwrap();
+        let inputs = || [missing.as_path(), &input];
+        check_output(&output, inputs()).unwrap();
+        write(&output, b"two").unwrap();
+        check_output(&output, inputs()).unwrap();
+        let again = folder.path().join(".").join("in.onnx");
+        let message = check_output(&again, inputs()).unwrap_err().to_string();
+        assert!(message.ends_with("in.onnx: it is one of the files that are read; choose another name"), "{message}");
+        assert!(matches!(check_output(&missing, inputs()), Err(FileError::Write { .. })));
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link");
+            std::os::unix::fs::symlink(&input, &link).unwrap();
+            assert!(matches!(check_output(&link, inputs()), Err(FileError::Input { .. })));
+            assert!(matches!(check_output(&input, [link.as_path()]), Err(FileError::Input { .. })));
+        }
     }
 
     #[cfg(unix)]

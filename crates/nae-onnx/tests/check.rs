@@ -3,13 +3,15 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use nae_core::energy::Energy;
 use nae_onnx::builder::GraphBuilder;
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::lower::to_nae;
 use nae_onnx::metadata::{MetadataError, ModelMetadata};
 use nae_onnx::proto::{
-    AttributeProto, DataType, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto,
+    AttributeProto, DataType, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -218,6 +220,25 @@ fn nodes_are_bounded() {
     };
     assert!(chain(2048).is_ok());
     assert_eq!(chain(5000).unwrap_err().to_string(), "the model: 2049 nodes, more than the limit of 2048");
+}
+
+/// Comparing each with all others took 15 seconds here, and over a minute with longer names.
+#[test]
+fn many_outputs_are_checked_quickly() {
+    let mut model = digits();
+    let graph = graph(&mut model);
+    let from = graph.output[0].name().to_owned();
+    let prefix = "output".repeat(200);
+    for number in 0..30_000 {
+        let name = format!("{prefix}{number}");
+        let (op_type, output) = (Some("Identity".to_owned()), vec![name.clone()]);
+        graph.node.push(NodeProto { op_type, output, input: vec![from.clone()], ..NodeProto::default() });
+        graph.output.push(ValueInfoProto { name: Some(name), ..ValueInfoProto::default() });
+    }
+    let (outputs, bytes, begun) = (graph.output.len(), model.encode_to_vec(), Instant::now());
+    let checked = check(&bytes, &Limits::default()).unwrap();
+    assert_eq!(checked.graph.outputs.len(), outputs);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 /// A graph of `nodes` that compute constants, before one that computes the output; within 2¹⁶ elements of constants.

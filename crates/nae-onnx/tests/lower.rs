@@ -508,3 +508,13 @@ fn metadata_must_fit_the_graph() {
         model.metadata_props.iter_mut().find(|e| e.key() == key).unwrap().value = old;
     }
 }
+
+#[test]
+fn ssim_is_for_images_from_0_to_1() {
+    let onnx = support::digits(1, Energy::Ssim).unwrap();
+    let mut model = ModelProto::decode(onnx.as_slice()).unwrap();
+    let low = model.metadata_props.iter_mut().find(|e| e.key() == "nae.preprocessing.low").unwrap();
+    low.value = Some("-1".into());
+    let error = to_nae(&model.encode_to_vec()).unwrap_err().to_string();
+    assert_eq!(error, "metadata `nae.energy` must be squared-l2 or l1 for a range other than 0 to 1, found ssim");
+}

@@ -105,7 +105,7 @@ impl<'a> Images<'a> {
         let Values::Floats(values) = self.values else { return None };
         let (input, preprocessing) = (settings.contract.input, settings.contract.preprocessing);
         let Transforms { crop, invert, .. } = settings.transforms;
-        let as_they_are = crop.is_none() && !invert && preprocessing.low() == 0.0 && preprocessing.high() == 1.0;
+        let as_they_are = crop.is_none() && !invert && preprocessing.is_unit();
         let in_order = !self.axes.channels_last || input.channels == 1;
         let image = matches!(input, Shape { channels: 1 | 3, .. });
         let whole = self.axes.shape == input && in_order && image && as_they_are && settings.tiles.is_none();

@@ -7,7 +7,9 @@
 //! if energies are equal. The distribution function at x is P(B ≥ k), for B from the binomial distribution of n trials
 //! and probability x.
 
-use super::{CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, partition_point, ratio};
+use super::{
+    CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, count_for_rate, partition_point, ratio,
+};
 
 /// Number of bisections of the interval from 0 to 1 in the search for a quantile.
 const HALVINGS: u32 = 40;
@@ -45,20 +47,19 @@ pub fn confident_rate(count: usize, rate: f32, confidence: f32) -> Result<f32, C
     }
 }
 
-/// Returns the smallest number of held-out energies for which [`confident_rate`] has a result; at least the number that
-/// a threshold for `rate` needs.
+/// Returns the smallest number of held-out energies for which [`confident_rate`] has a result; at least
+/// [`count_for_rate`].
 ///
 /// # Errors
 /// [`CalibrationError`] if the rate or confidence is outside (0, 1); [`CalibrationError::TooMany`] if more than
 /// [`MAX_COUNT`](super::MAX_COUNT) energies would be needed.
 pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, CalibrationError> {
-    check_rate(rate)?;
+    let fewest = count_for_rate(rate)?;
     check_confidence(confidence)?;
-    // (1 − rate)ⁿ ≤ 1 − confidence, and 1/(n + 1) ≤ rate; the loop below corrects for rounding.
+    // (1 − rate)ⁿ ≤ 1 − confidence; the loop below corrects for rounding.
     let least = libm::log1p(-f64::from(confidence)) / libm::log1p(-f64::from(rate));
-    let mut count = (least.max(1.0 / f64::from(rate) - 1.0) as usize).max(2) - 1;
-    let too_few = [Err(CalibrationError::RateTooLow), Err(CalibrationError::ConfidenceTooHigh)];
-    while too_few.contains(&confident_rate(count, rate, confidence)) {
+    let mut count = (least as usize).saturating_sub(1).max(fewest);
+    while confident_rate(count, rate, confidence) == Err(CalibrationError::ConfidenceTooHigh) {
         count += 1;
     }
     check_count(count).map(|_| count)

@@ -331,6 +331,27 @@ const fn ratio(k: u32, count: u32) -> f32 {
     k as f32 / (count + 1) as f32
 }
 
+/// Returns the smallest number n of held-out energies that have a threshold for `rate`: 1/(n + 1) does not exceed it.
+///
+/// # Errors
+/// [`CalibrationError::RateOutOfRange`] unless 0 < rate < 1; [`CalibrationError::TooMany`] if more than [`MAX_COUNT`]
+/// energies would be needed.
+///
+/// ```
+/// use nae_core::calibration::count_for_rate;
+/// assert_eq!(count_for_rate(0.01), Ok(99));
+/// ```
+pub fn count_for_rate(rate: f32) -> Result<usize, CalibrationError> {
+    check_rate(rate)?;
+    // At most the number that is needed; the loop below corrects for rounding.
+    let mut count = (1.0 / f64::from(rate) - 1.0) as usize;
+    count = count.saturating_sub(1).max(1);
+    while check_count(count).is_ok_and(|count| alarms_allowed(count, rate) == 0) {
+        count += 1;
+    }
+    check_count(count).map(|_| count)
+}
+
 fn partition_point(len: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

@@ -57,6 +57,11 @@ impl Preprocessing {
         Self { low: 0.0, high: 1.0, filter }
     }
 
+    /// Whether values are in `[0, 1]`.
+    pub const fn is_unit(self) -> bool {
+        self.low == 0.0 && self.high == 1.0
+    }
+
     /// The value of a black byte.
     pub const fn low(self) -> f32 {
         self.low

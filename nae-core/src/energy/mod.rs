@@ -135,9 +135,8 @@ impl Energy {
     }
 
     /// Writes each pixel's error, the mean over its channels, to `map` (height × width, row by row). The mean of the
-    /// map is the energy, up to rounding.
-    ///
-    /// Structural similarity is defined for windows, not pixels: its map is the squared error instead.
+    /// map is the energy, up to rounding, except for structural similarity, which is defined for windows, not pixels:
+    /// its map is the squared error.
     ///
     /// # Errors
     /// As [`Energy::evaluate`], and [`EnergyError::MapLength`] if the length of `map` is not height × width. `map` may

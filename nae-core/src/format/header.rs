@@ -286,8 +286,7 @@ const fn energy_at(
     let Some(energy) = Energy::from_id(bytes[field::ENERGY]) else {
         return Err(ModelError::Energy);
     };
-    let is_unit = preprocessing.low() == 0.0 && preprocessing.high() == 1.0;
-    if matches!(energy, Energy::Ssim) && !(is_unit && matches!(element, Element::F32)) {
+    if matches!(energy, Energy::Ssim) && !(preprocessing.is_unit() && matches!(element, Element::F32)) {
         return Err(ModelError::Energy);
     }
     Ok(energy)

@@ -11,6 +11,9 @@ use std::ptr;
 use nae_infer::input::{Pixels, decode, read};
 use nae_infer::{BackendKind, Scored};
 
+/// The longest side of an image.
+const MAX_SIDE: usize = nae_infer::input::MAX_SIDE as usize;
+
 /// A model that is ready to score.
 pub struct Detector(nae_infer::Detector);
 
@@ -21,9 +24,9 @@ pub struct Score {
     pub energy: f32,
     /// The fraction of normal images with at least this energy, in (0, 1]; NaN for a model without calibration.
     pub p_value: f32,
-    /// The threshold; a higher energy is an anomaly. NaN for a model without calibration.
+    /// The threshold; a higher energy is an anomaly. NaN for a model without a threshold.
     pub threshold: f32,
-    /// 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
+    /// 1 for an anomaly, 0 for a normal image, -1 for a model without a threshold. Compare it with 1: in C, -1 is true.
     pub anomaly: i32,
 }
 
@@ -187,8 +190,8 @@ unsafe fn score(
 }
 
 /// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
-/// contribution to the energy, height × width values of the network's input, row by row; it must be NULL for a model of
-/// tiles. Returns 1, or 0 if there is no score.
+/// contribution to the energy (for the energy ssim, its squared error), height × width values of the network's input,
+/// row by row; it must be NULL for a model of tiles. Returns 1, or 0 if there is no score.
 ///
 /// # Safety
 /// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
@@ -241,7 +244,8 @@ pub unsafe extern "C" fn nae_detector_score_encoded(
 }
 
 /// Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
-/// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Otherwise as `nae_detector_score_file`.
+/// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767.
+/// Otherwise as `nae_detector_score_file`.
 ///
 /// # Safety
 /// `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.
@@ -259,9 +263,15 @@ pub unsafe extern "C" fn nae_detector_score_pixels(
     error_len: usize,
 ) -> i32 {
     let image = || {
-        let side = |s: usize| (1..=nae_infer::input::MAX_SIDE as usize).contains(&s);
-        if pixels.is_null() || !side(width) || !side(height) || !matches!(channels, 1 | 3) {
-            return Err(format!("expected pixels of 1 or 3 channels, found {width}×{height}×{channels}, or NULL"));
+        if pixels.is_null() {
+            return Err("the image is NULL".to_owned());
+        }
+        let side = |s: usize| (1..=MAX_SIDE).contains(&s);
+        if !side(width) || !side(height) {
+            return Err(format!("expected a width and a height of 1 to {MAX_SIDE}, found {width}×{height}"));
+        }
+        if !matches!(channels, 1 | 3) {
+            return Err(format!("expected pixels of 1 or 3 channels, found {channels}"));
         }
         let row = width * channels;
         let length = stride.checked_mul(height - 1).and_then(|l| l.checked_add(row));

@@ -106,7 +106,20 @@ fn null_is_refused_everywhere() {
         assert_eq!((none, said.as_str()), (0, "the path is NULL"));
         let (no_map, no_error) = (null_mut(), null_mut());
         assert_eq!(c::nae_detector_score_encoded(detector, null(), 9, &mut score, no_map, no_error, 0), 0);
-        assert_eq!(c::nae_detector_score_pixels(detector, null(), 4, 4, 1, 4, &mut score, no_map, no_error, 0), 0);
+        let mut pixels = |pixels, width, height, channels| {
+            let (stride, mut error) = (width * channels, [1; 96]);
+            let (to, room) = (error.as_mut_ptr(), error.len());
+            let done = c::nae_detector_score_pixels(
+                detector, pixels, width, height, channels, stride, &mut score, no_map, to, room,
+            );
+            (done, message(&error))
+        };
+        let four = [0_u8; 4].as_ptr();
+        assert_eq!(pixels(null(), 4, 1, 1), (0, "the image is NULL".to_owned()));
+        let sides = "expected a width and a height of 1 to 32767, found";
+        assert_eq!(pixels(four, 32_768, 1, 1), (0, format!("{sides} 32768×1")));
+        assert_eq!(pixels(four, 4, 0, 1), (0, format!("{sides} 4×0")));
+        assert_eq!(pixels(four, 2, 1, 2), (0, "expected pixels of 1 or 3 channels, found 2".to_owned()));
         c::nae_detector_free(detector);
         assert!(!c::nae_version().is_null());
     }

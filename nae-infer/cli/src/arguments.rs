@@ -147,7 +147,8 @@ pub(crate) struct Score {
     /// The energy above which an image is an anomaly, instead of the model's threshold
     #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
     pub(crate) threshold: Option<f32>,
-    /// Write a picture of each pixel's contribution to the energy into this folder; white is the image's largest value
+    /// Write a picture of each pixel's contribution to the energy (for ssim, of its squared error) into this folder; white
+    /// is the image's largest value
     #[arg(long, value_name = "DIR")]
     pub(crate) heat_map: Option<PathBuf>,
     /// End with exit status 3 if anything is an anomaly

@@ -1,10 +1,11 @@
 //! `nae-infer calibrate`: sets the threshold of a model of any origin from normal images.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use nae_core::calibration::{Calibration, confident_rate, count_for_confidence};
+use nae_core::calibration::{Calibration, confident_rate, count_for_confidence, count_for_rate};
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile, probability};
@@ -22,6 +23,8 @@ const INTERVAL: f32 = 0.95;
 
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
+    // The model may be replaced by the calibrated one, the images not.
+    nae_onnx::file::check_output(&arguments.output, arguments.images.iter().map(PathBuf::as_path))?;
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
@@ -49,8 +52,8 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
         })?;
     let interval = calibration.rate_interval(rate, INTERVAL);
     metadata.contract = metadata.contract.with_calibration(calibration, rate).map_err(|error| {
-        let least = (1.0 / rate).ceil();
-        anyhow::anyhow!("{count} images are too few for a false-positive rate of {rate}: {error}; {least} would do")
+        let needed = count_for_rate(rate).map(|needed| format!("; {needed} would do")).unwrap_or_default();
+        anyhow::anyhow!("{count} images are too few for a false-positive rate of {rate}: {error}{needed}")
     })?;
     let (low, high) = interval?;
     let threshold = metadata.contract.threshold().map_or(f32::NAN, |threshold| threshold.energy);
@@ -87,7 +90,11 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
     let (low, high) = arguments.range.unwrap_or((0.0, 1.0));
     let filter = arguments.resize.as_deref().and_then(ResizeFilter::from_name).unwrap_or(ResizeFilter::Bilinear);
     let energy = arguments.energy.as_deref().and_then(Energy::from_name).unwrap_or(Energy::SquaredL2);
-    let assumed = Assumed { energy, preprocessing: Preprocessing::new(low, high, filter)? };
+    let preprocessing = Preprocessing::new(low, high, filter)?;
+    if energy == Energy::Ssim && !preprocessing.is_unit() {
+        bail!("--energy ssim is for images from 0 to 1, not for --range {low},{high}; choose squared-l2 or l1");
+    }
+    let assumed = Assumed { energy, preprocessing };
     file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
 }
 

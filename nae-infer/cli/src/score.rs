@@ -310,7 +310,7 @@ impl Run<'_> {
                 let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
                 rows.waiting.push([
                     printable(name),
-                    format!("{:.6}", scored.energy),
+                    energy(scored.energy),
                     or_dash(scored.p_value.map(probability)),
                     or_dash(verdict),
                 ]);
@@ -364,6 +364,16 @@ impl Run<'_> {
     }
 }
 
+/// An energy for the table, with no more digits than a 32-bit number has: six decimals, or fewer from 10 on; below 0.001
+/// four significant digits.
+fn energy(value: f32) -> String {
+    match value.abs() {
+        size if size >= 10.0 => format!("{value:.*}", 6_usize.saturating_sub(size.log10() as usize)),
+        size if size > 0.0 && size < 0.001 => format!("{value:.3e}"),
+        _ => format!("{value:.6}"),
+    }
+}
+
 fn heat_map_png(scored: &Scored) -> anyhow::Result<Vec<u8>> {
     let map = scored.error_map_shape;
     let largest = scored.error_map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
@@ -380,4 +390,15 @@ fn heat_map_name(number: usize, name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let safe: String = base.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
     format!("{number:04}-{}.png", safe.chars().take(100).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::energy;
+
+    #[test]
+    fn energies_have_as_many_digits_as_they_are_known_to() {
+        let shown = [0.393_138_f32, 0.001_281, 6.496_508e-7, 16_702.098, 3.0e12, 0.0].map(energy);
+        assert_eq!(shown, ["0.393138", "0.001281", "6.497e-7", "16702.10", "3000000053248", "0.000000"]);
+    }
 }

@@ -664,7 +664,9 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
     assert!(lines.len() == 200 && anomalies <= 2, "{anomalies} of {}", lines.len());
     folder.run(&["inspect", "ours.onnx"]).success().stdout(contains("-1.0 to 1.0"));
 
-    calibrate(&["--false-positive-rate", "0.001"]).failure().stderr(contains("1000 would do"));
+    let ssim = ["--energy", "ssim", "--range", "-1,1"];
+    calibrate(&ssim).failure().stderr(contains("ssim is for images from 0 to 1, not for --range -1,1"));
+    calibrate(&["--false-positive-rate", "0.001"]).failure().stderr(contains("; 999 would do"));
     let sure = ["--false-positive-rate", "0.05", "--confidence", "0.95"];
     calibrate(&sure).success().stdout(contains("rate of 0.05 with a confidence of 0.95, from 200 normal images"));
     // The fifth largest of 200 (Wilks, 1941).
@@ -684,6 +686,22 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
         .run(&["calibrate", "model.nae", "normal.npy", "-o", "x.onnx"])
         .failure()
         .stderr(contains("not an ONNX model"));
+}
+
+/// Images that are read would be lost, and what cannot be written would be found only after the work. The model may be replaced:
+/// its network stays in the file.
+#[test]
+fn calibrate_refuses_an_output_first_that_cannot_be_written() {
+    let folder = Folder::new();
+    let values: Vec<u8> = (0..200 * 64).map(|i: u64| (i * 2_654_435_761 % 251) as u8).collect();
+    folder.npy("normal.npy", "|u1", "(200, 8, 8)", &values);
+    let before = std::fs::read(folder.path("normal.npy")).unwrap();
+    let lost = folder.run(&["calibrate", "model.onnx", "a.png", "normal.npy", "-o", "normal.npy"]).code(1);
+    lost.stderr(contains("cannot write normal.npy: it is one of the files that are read; choose another name"));
+    assert_eq!(std::fs::read(folder.path("normal.npy")).unwrap(), before);
+    folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "model.onnx"]).success();
+    let missing = folder.run(&["calibrate", "missing.onnx", "normal.npy", "-o", "no/m.onnx"]).code(1);
+    missing.stderr(contains("cannot write no/m.onnx: the folder no does not exist; make it first"));
 }
 
 /// A p-value is never 0, and a rate that is not 0 does not look like it.

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nae_onnx::builder::BATCH_SYMBOL;
 use nae_onnx::check::graph::OnnxGraph;
 use tract_onnx::prelude::*;
 use tract_onnx::tract_core::internal::format_err;
@@ -40,7 +39,12 @@ impl Tract {
 }
 
 fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
-    let mut model = tract_onnx::onnx().model_for_read(&mut std::io::Cursor::new(bytes))?;
+    // Optimised plans need a fixed batch size; with a symbolic one they are slow, or fail. The shapes that the file states for
+    // values inside the network may contain the batch size, by any name, and would contradict it.
+    let onnx = tract_onnx::onnx().with_ignore_value_info(true);
+    let mut model = onnx.model_for_read(&mut std::io::Cursor::new(bytes))?;
+    let s = outputs.shape;
+    model.set_input_fact(0, f32::fact([1, s.channels, s.height, s.width]).into())?;
     // Only the outputs that are used; energies are computed elsewhere.
     let wanted: Vec<&str> = std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside).collect();
     let labels: HashMap<&str, OutletId> = model
@@ -53,11 +57,7 @@ fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>>
         .map(|name| labels.get(name).copied().ok_or_else(|| format_err!("no output `{name}`")))
         .collect::<TractResult<Vec<_>>>()?;
     model.select_output_outlets(&outlets)?;
-    let mut typed = model.into_typed()?;
-    // Optimised plans need a fixed batch size; with a symbolic one they are slow, or fail.
-    let symbol = typed.symbols.sym(BATCH_SYMBOL);
-    typed = typed.set_symbols(&HashMap::from([(symbol, 1.to_dim())]))?;
-    typed.into_optimized()?.into_runnable()
+    model.into_optimized()?.into_runnable()
 }
 
 impl Backend for Tract {

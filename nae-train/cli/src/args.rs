@@ -412,9 +412,9 @@ pub(crate) struct ReproduceArgs {
     /// Size of the experiment.
     #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
     pub(crate) scale: ScaleArg,
-    /// Number of seeds, or a list: 3 for the seeds 0 to 2; 3,7,11 for these; 7, with a comma for the seed 7 alone.
-    #[arg(long, default_value = "3")]
-    pub(crate) seeds: Seeds,
+    /// Number of seeds, or a list: 3 for the seeds 0 to 2; 3,7,11 for these; 7, with a comma for the seed 7 alone [default: 3].
+    #[arg(long)]
+    pub(crate) seeds: Option<Seeds>,
     /// The folder for weights, table and picture; an interrupted experiment continues there [default:
     /// runs/EXPERIMENT-SCALE].
     #[arg(long, value_name = "DIR")]
@@ -459,7 +459,7 @@ Examples:
   nae-train --preset my.toml --seed 7 --out runs/seven
   nae-train gather runs --json -o seeds.json   seeds of one training in one table
 
-Results with different settings, data, outliers, scale, device or program version are refused.")]
+Results with different settings, data, outliers, scale, device or version number of the program are refused.")]
 pub(crate) struct GatherArgs {
     /// Folders of one experiment (--out of reproduce), or of runs that differ in their seeds only; or folders that contain
     /// such folders.

@@ -1,6 +1,6 @@
 //! `nae-train deploy`: converts ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use nae_core::model::Model;
@@ -31,6 +31,8 @@ const MAX_MODEL_BYTES: u64 = 1 << 30;
 const FALSE_POSITIVE_RATE: f32 = 0.01;
 
 pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
+    let data = [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
+    file::check_output(&args.output, data.chain([&args.model]).map(PathBuf::as_path))?;
     let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
     let mut report = None;
     let mut graph = if tflite::is_tflite(&bytes) {
@@ -75,6 +77,13 @@ fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()
     if metadata.transforms != Transforms::default() {
         eprintln!(
             "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
+        );
+    }
+    if metadata.columns.is_some() {
+        let windows = metadata.window.map(|_| " and forms windows of rows").unwrap_or_default();
+        eprintln!(
+            "{model}: the .nae file does not hold what is done to a table's columns (see nae-infer inspect): the device scales \
+             them{windows}, and gives the values as an image"
         );
     }
     if metadata.features.is_some() {
@@ -137,9 +146,13 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
             (true, Some(layouts)) => format!(" of 8 bits, weights {layouts}"),
         },
         match (model.calibration().is_some(), model.threshold().is_some()) {
-            (false, _) => "; not calibrated: it gives energies, no verdicts",
-            (true, false) => "; no threshold: too few calibration data for the rate, so it gives no verdicts",
-            (true, true) => "",
+            (false, _) => "; not calibrated: it gives energies, no verdicts".to_owned(),
+            (true, false) => {
+                let needed = report.and_then(|report| report.images_needed);
+                let needed = needed.map(|needed| format!(" ({needed} samples would do)")).unwrap_or_default();
+                format!("; no threshold: too few calibration data for the rate{needed}, so it gives no verdicts")
+            }
+            (true, true) => String::new(),
         },
     );
 }

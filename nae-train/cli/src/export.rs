@@ -36,10 +36,6 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
 /// Refuses targets that cannot be written, before hours are spent on training.
 pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
     if let Some(path) = &files.export {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !folder.is_dir() {
-            bail!("{}: the folder {} does not exist; make it first", path.display(), folder.display());
-        }
         file::check_write(path).context("--export: give the name of a file in a folder that you can write to")?;
     }
     if let Some(folder) = &files.export_parts {

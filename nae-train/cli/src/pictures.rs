@@ -28,6 +28,9 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
     if !args.cells.is_empty() || args.search || args.settings.is_some() || args.print || args.trace_outliers {
         bail!("{}: it has neither cells nor a file of settings, nor a trace of outliers", args.experiment.name());
     }
+    if args.seeds.is_some() {
+        bail!("{}: its pictures show the seed {SEED}; leave --seeds out", args.experiment.name());
+    }
     let stop = stop_on_interrupt()?;
     let made = match make(args, &stop) {
         Ok(made) => made,

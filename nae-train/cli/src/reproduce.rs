@@ -17,7 +17,7 @@ use nae_terminal::progress::Progress;
 use nae_train::device::DeviceChoice;
 use nae_train::report::progress::Bars;
 
-use crate::args::{ExperimentArg, ReproduceArgs};
+use crate::args::{EngineArg, ExperimentArg, ReproduceArgs};
 use crate::train::stop_on_interrupt;
 use crate::{Done, pictures};
 
@@ -70,7 +70,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         name: args.experiment.name(),
         settings,
         scale,
-        seeds: args.seeds.clone(),
+        seeds: args.seeds.clone().unwrap_or_default(),
         only: args.cells.clone(),
         engine,
         device: args.compute.device,
@@ -127,11 +127,12 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
              --trace-outliers out"
         );
     }
-    if args.compute.device != DeviceChoice::Cpu {
-        bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");
+    if args.compute.device != DeviceChoice::Cpu || !matches!(args.compute.engine, EngineArg::Auto) {
+        bail!("gaussians8 trains many small networks side by side on the processor: leave --device and --engine out");
     }
     let scale = Scale::from(args.scale);
-    let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, args.seeds.clone())?;
+    let seeds = args.seeds.clone().unwrap_or_default();
+    let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, seeds)?;
     let path = folder(args);
     let stop = stop_on_interrupt()?;
     let device = Device::flex();

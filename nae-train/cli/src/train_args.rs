@@ -260,7 +260,7 @@ impl From<MethodArg> for MethodKind {
 pub(crate) struct ComputeArgs {
     /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
-    engine: EngineArg,
+    pub(crate) engine: EngineArg,
     /// The device to compute on: cpu, or one that `nae-train devices` lists.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Cpu)]
     pub(crate) device: DeviceChoice,

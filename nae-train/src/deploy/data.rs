@@ -19,6 +19,8 @@ pub struct Data {
     pub calibration: Vec<Vec<f32>>,
     /// Normal images for measuring the false-positive rate.
     pub test: Vec<Vec<f32>>,
+    /// Whether `test` is every fourth of the normal images of a user, not a part of a run.
+    pub every_fourth: bool,
     /// Sets of outliers with their names.
     pub outliers: Vec<(String, Vec<Vec<f32>>)>,
     /// A description of the images in a sentence.
@@ -46,6 +48,7 @@ impl Data {
             ranges,
             calibration: convert(&split.calibration),
             test: convert(&split.test),
+            every_fourth: false,
             outliers: prepared.outlier_sets().into_iter().map(|set| (set.name, convert(&set.images))).collect(),
         }
     }
@@ -65,6 +68,7 @@ impl Data {
             ranges: calibration.iter().take(MOST_FOR_RANGES).cloned().collect(),
             calibration,
             test,
+            every_fourth: true,
             outliers: outliers
                 .into_iter()
                 .map(|(name, set)| (name, images(set, network.contract.preprocessing)))

@@ -1,6 +1,6 @@
 //! Measures the loss from quantization, on the same data before and after.
 
-use nae_core::calibration::Calibration;
+use nae_core::calibration::{Calibration, count_for_rate};
 use nae_graph::quantize::evaluate::energies;
 use nae_graph::quantize::{QuantizeError, Quantized};
 use nae_graph::{Graph, GraphError};
@@ -58,12 +58,15 @@ pub struct Report {
     pub own_scales: usize,
     /// The layers that stay f32: number, kind, reason.
     pub float_layers: Vec<(usize, &'static str, &'static str)>,
-    /// The mean energy of the normal test images.
-    pub energy: Pair<f64>,
+    /// The mean energy of the normal test images; `None` without any.
+    pub energy: Pair<Option<f64>>,
     /// The target false-positive rate of the thresholds.
     pub target_false_positive_rate: f32,
     /// The threshold from each model's own calibration energies.
     pub threshold: Pair<Option<f32>>,
+    /// If there are too few normal images for a threshold, the number that would do; of a user's images, together with
+    /// those for the test.
+    pub images_needed: Option<usize>,
     /// The share of the normal test images above the threshold.
     pub false_positive_rate: Pair<Option<f64>>,
     /// The figures of the outlier sets.
@@ -109,13 +112,23 @@ pub fn calibrate(before: &Graph, quantized: &mut Quantized, data: &Data, rate: f
         equalized: quantized.equalized,
         own_scales: quantized.own_scales(),
         float_layers: quantized.float_layers.iter().map(|l| (l.node.0, l.node.1, l.reason)).collect(),
-        energy: Pair { f32: mean(&test.f32), int8: mean(&test.int8) },
+        energy: Pair { f32: mean_energy(&test.f32), int8: mean_energy(&test.int8) },
         target_false_positive_rate: rate,
         threshold: thresholds,
+        images_needed: images_needed(data, rate),
         false_positive_rate: Pair { f32: above(&test.f32, thresholds.f32), int8: above(&test.int8, thresholds.int8) },
         rows,
         costliest,
     })
+}
+
+fn mean_energy(energies: &[f32]) -> Option<f64> {
+    (!energies.is_empty()).then(|| mean(energies))
+}
+
+fn images_needed(data: &Data, rate: f32) -> Option<usize> {
+    let needed = count_for_rate(rate).ok().filter(|&needed| data.calibration.len() < needed)?;
+    Some(if data.every_fourth { needed + (needed - 1) / 3 } else { needed })
 }
 
 /// The fall of a row's AUROC.
@@ -170,7 +183,7 @@ impl Report {
         };
         line("", "f32".to_owned(), "int8".to_owned());
         let threshold = |t: Option<f32>| figure(t.map(f64::from), 6);
-        line("mean energy of normal test data", format!("{:.6}", self.energy.f32), format!("{:.6}", self.energy.int8));
+        line("mean energy of normal test data", figure(self.energy.f32, 6), figure(self.energy.int8, 6));
         let name = format!("threshold for a false-positive rate of {}", self.target_false_positive_rate);
         line(&name, threshold(self.threshold.f32), threshold(self.threshold.int8));
         let rate = self.false_positive_rate;
@@ -178,6 +191,9 @@ impl Report {
         for row in &self.rows {
             let name = format!("AUROC, {} ({})", row.outliers, row.count);
             line(&name, figure(row.auroc.f32, 4), figure(row.auroc.int8, 4));
+        }
+        if self.energy.f32.is_none() {
+            text += "warning: no normal data to measure on: give at least four samples\n";
         }
         if let Some(cost) = &self.costliest {
             text += &format!(

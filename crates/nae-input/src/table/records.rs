@@ -93,6 +93,39 @@ fn first_line(bytes: &[u8]) -> Vec<u8> {
     line
 }
 
+/// Where the quoted cell begins inside which `record`, the last one of a file, ends. csv-core takes the end of the file for the
+/// end of the cell, and so one quote too many hides all the rows after it.
+fn open_cell(record: &[u8], separator: Separator) -> Option<usize> {
+    #[derive(PartialEq)]
+    enum At {
+        Start,
+        Plain,
+        Quoted,
+        /// After a quote in a quoted cell: its end, or the first half of an escaped quote.
+        Quote,
+    }
+    let (mut at, mut begin) = (At::Start, 0);
+    for (index, &byte) in record.iter().enumerate() {
+        at = match (at, byte) {
+            (At::Start, b'"') => {
+                begin = index;
+                At::Quoted
+            }
+            (At::Quoted, b'"') => At::Quote,
+            (At::Quoted, _) | (At::Quote, b'"') => At::Quoted,
+            (_, byte) if byte == separator.byte() || b"\r\n".contains(&byte) => At::Start,
+            _ => At::Plain,
+        };
+    }
+    (at == At::Quoted).then_some(begin)
+}
+
+/// The number of lines that end within the first `count` bytes of `input`, with a line feed, a carriage return, or both.
+fn line_ends(input: &[u8], count: usize) -> u64 {
+    let ends = |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && input.get(at + 1) != Some(&b'\n'));
+    input.iter().enumerate().take(count).filter(ends).count() as u64
+}
+
 /// Reads the records of a table one after the other into reused buffers.
 pub(super) struct Records<'a> {
     reader: csv_core::Reader,
@@ -123,25 +156,22 @@ impl<'a> Records<'a> {
     }
 
     fn consume(&mut self, count: usize) {
-        let (read, rest) = self.input.split_at(count.min(self.input.len()));
-        let following = |at: usize| self.input.get(at + 1);
-        // A line ends with a line feed, a carriage return, or both.
-        let ends = |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && following(at) != Some(&b'\n'));
-        self.line += read.iter().enumerate().filter(ends).count() as u64;
-        self.input = rest;
+        let count = count.min(self.input.len());
+        self.line += line_ends(self.input, count);
+        self.input = &self.input[count..];
     }
 
     /// Returns the next record that is not empty and its line number. Blanks around cells are removed.
     ///
     /// # Errors
-    /// What is wrong, if the record has more than `most` cells or is not text.
+    /// What is wrong, if the record has more than `most` cells, is not text, or has a quoted cell that is not closed.
     pub(super) fn next(&mut self, most: usize) -> Result<Option<(u64, Vec<&str>)>, String> {
         if UTF_16.iter().any(|mark| self.input.starts_with(mark)) {
             return Err(format!("it is text in UTF-16; {SAVE}"));
         }
         let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
         self.consume(blank);
-        let line = self.line;
+        let (line, record) = (self.line, self.input);
         let (mut written, mut ended) = (0, 0);
         loop {
             let (result, read, wrote, ends) =
@@ -159,6 +189,14 @@ impl<'a> Records<'a> {
                 csv_core::ReadRecordResult::Record => break,
                 csv_core::ReadRecordResult::End => return Ok(None),
             }
+        }
+        if self.input.is_empty()
+            && let Some(begin) = open_cell(record, self.separator)
+        {
+            let line = line + line_ends(record, begin);
+            return Err(format!(
+                "line {line}: a quoted cell is not closed; add a quote at its end, or remove the one at its start"
+            ));
         }
         let mut start = 0;
         let cells = self.ends[..ended].iter().map(|&end| {

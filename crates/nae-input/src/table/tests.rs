@@ -202,6 +202,25 @@ fn what_is_no_table_is_named() {
     assert!(message.contains("text in UTF-16; save it in UTF-8, in Excel as \"CSV UTF-8\""), "{message}");
 }
 
+/// Otherwise all the rows after the quote would be one cell.
+#[test]
+fn a_quoted_cell_that_is_not_closed_is_named() {
+    let log = "temp,pressure,state,note\n20,40,on,\"5 bar valve changed\n21,42,off,\n99,1,off,\n90,1,on,\n";
+    for (text, line) in [
+        (log, 2),
+        ("\"a,b\n1,2\n", 1),
+        ("a,b\n1,\"\n", 2),
+        ("a,b\n1,\"2\"\"\n", 2),
+        ("a,b\r\n\"1\r\n2\",\"3\r\n4", 3),
+        ("sep=;\na;b\n1;\"2\n", 3),
+    ] {
+        let message = table(text).unwrap_err();
+        assert!(message.contains(&format!(": line {line}: a quoted cell is not closed; add a quote")), "{message}");
+    }
+    let closed = ["a,b\n1,2\"\n", "a,b\n1,\"2\"", "a,b\n1,\"2\"x\"\n", "a,b\n1,\"\"\"2\"\n\n", "a,b\n1, \"2\n"];
+    assert!(closed.iter().all(|text| table(text).is_ok_and(|table| table.rows().len() == 1)));
+}
+
 #[test]
 fn long_rows_and_cells_are_whole() {
     let header: Vec<String> = (0..500).map(|n| format!("\"a, long \"\"name\"\" {n}\"")).collect();

@@ -133,8 +133,9 @@ fn rows(runs: &[Run]) -> Vec<(&str, bool, BTreeMap<&str, Estimate>)> {
     let rows = first.iter().map(|row| {
         let all = || runs.iter().filter_map(|run| run.figures.auroc.rows.iter().find(|r| r.outliers == row.outliers));
         let mean = |column: &String| {
-            let values: Vec<f64> = all().filter_map(|row| row.auroc.get(column).copied().flatten()).collect();
-            Estimate::of(&values)
+            // JSON has null for NaN, which a mean of the others would hide.
+            let values = all().filter_map(|row| row.auroc.get(column)).map(|value| value.unwrap_or(f64::NAN));
+            Estimate::of(&values.collect::<Vec<f64>>())
         };
         let columns = row.auroc.keys().map(|column| (column.as_str(), mean(column))).collect();
         (row.outliers.as_str(), row.selection, columns)

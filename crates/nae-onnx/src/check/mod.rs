@@ -354,7 +354,7 @@ impl<'a> Checker<'a> {
     }
 
     fn finish(self, graph: &GraphProto) -> Result<OnnxGraph, CheckError> {
-        let mut outputs = Vec::new();
+        let (mut outputs, mut names) = (Vec::new(), HashSet::new());
         for output in &graph.output {
             let name = output.name();
             let place = "the outputs".to_owned();
@@ -364,7 +364,7 @@ impl<'a> Checker<'a> {
                 let found = format!("`{}`, which is quantised", excerpt(name));
                 return Err(CheckError::Model { expected: "outputs of floats".into(), found });
             }
-            if outputs.iter().any(|(n, _)| n == name) {
+            if !names.insert(name) {
                 return Err(CheckError::Duplicate { name: excerpt(name) });
             }
             if self.values[value].constant.is_some() {

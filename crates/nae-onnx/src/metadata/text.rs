@@ -187,6 +187,9 @@ pub(super) fn read<'a>(
     let mut contract = Contract::new(input);
     contract.preprocessing = preprocessing;
     contract.energy = entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?;
+    if contract.energy == Energy::Ssim && !preprocessing.is_unit() {
+        return Err(invalid(key::ENERGY, "squared-l2 or l1 for a range other than 0 to 1", contract.energy.name()));
+    }
     contract.temperature =
         entries.named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?;
     let features = features(&entries, contract.energy)?;

@@ -11,12 +11,16 @@ use nae_graph::quantize::{Activations, QuantizeOptions, Ranges, Scales, equalize
 use nae_graph::{
     AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, Int8Operation, MaxPool2d, Op, emit,
 };
+use nae_infer::image::{GrayImage, Luma};
 use nae_onnx::check::{Limits, check};
 use nae_onnx::lower::lower_with_scales;
 use nae_simd::Observer;
 use nae_train::deploy::Data;
-use nae_train::deploy::report;
+use nae_train::deploy::report::{self, Pair};
+use std::path::Path;
 use std::process::Command;
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
 
 /// Numbers between −1 and 1, the same ones for a seed.
 struct Numbers(u64);
@@ -193,6 +197,7 @@ fn the_layer_that_costs_most_is_named() {
         ranges: draw(50, 0.0),
         calibration: draw(200, 0.0),
         test: draw(50, 0.0),
+        every_fourth: false,
         outliers: vec![("last".to_owned(), draw(50, 0.004))],
         description: String::new(),
     };
@@ -215,6 +220,83 @@ fn the_layer_that_costs_most_is_named() {
     let model = Model::parse(&bytes).unwrap();
     assert_eq!(model.threshold(), report.threshold.int8);
     assert_eq!(model.calibration().unwrap().count(), 200);
+}
+
+#[test]
+fn too_few_samples_are_reported() {
+    let network = network();
+    let deploy = |count: usize, every_fourth: bool| {
+        let calibration = Numbers(4).images(count, IMAGE);
+        let data = Data {
+            ranges: calibration.clone(),
+            calibration,
+            test: Vec::new(),
+            every_fourth,
+            outliers: Vec::new(),
+            description: String::new(),
+        };
+        let mut quantized = quantize(&network, &data.ranges, &QuantizeOptions::default(), &Observer).unwrap();
+        report::calibrate(&network, &mut quantized, &data, 0.01).unwrap()
+    };
+    // Of 131, every fourth is for the test: 32. Then 99 are left.
+    assert_eq!(deploy(98, true).images_needed, Some(131));
+    let report = deploy(98, false);
+    assert_eq!((report.images_needed, report.threshold.int8), (Some(99), None));
+    assert_eq!(report.energy, Pair { f32: None, int8: None });
+    let text = report.terminal();
+    assert!(text.contains("warning: no normal data to measure on") && !text.contains("NaN"), "{text}");
+    let report = deploy(99, true);
+    assert!(report.images_needed.is_none() && report.threshold.int8.is_some());
+}
+
+#[test]
+fn images_of_a_user_are_divided() {
+    let folder = tempfile::tempdir().unwrap();
+    let images = folder.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    for index in 0..3_u32 {
+        let picture = GrayImage::from_fn(16, 16, |x, y| Luma([(x * (5 + index) + y) as u8]));
+        picture.save(images.join(format!("{index}.png"))).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.args(["deploy", DIGITS, "--int8", "--calibrate"]).arg(images).arg("-o").arg(folder.path().join("m.nae"));
+    let printed = command.output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let text = String::from_utf8(printed.stdout).unwrap();
+    assert!(text.contains("from 3 samples, measured on every fourth, 0"), "{text}");
+    assert!(text.contains("give at least four samples") && !text.contains("NaN"), "{text}");
+    assert!(text.contains("for the rate (131 samples would do), so it gives no verdicts"), "{text}");
+}
+
+/// What is read would be lost, and what cannot be written would be found only after the work.
+#[test]
+fn an_output_that_cannot_be_written_is_refused_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let [model, data, missing] = ["m.onnx", "data.npy", "no/m.nae"].map(|name| folder.path().join(name));
+    std::fs::copy(DIGITS, &model).unwrap();
+    std::fs::write(&data, b"images").unwrap();
+    let deploy = |arguments: &[&Path]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+        let printed = command.arg("deploy").args(arguments).output().unwrap();
+        assert_eq!(printed.status.code(), Some(1), "{printed:?}");
+        String::from_utf8(printed.stderr).unwrap()
+    };
+    let [output, int8, calibrate, outliers] = ["-o", "--int8", "--calibrate", "--outliers"].map(Path::new);
+    let digits = Path::new(DIGITS).parent().unwrap();
+    for arguments in [
+        &[&model, output, &model][..],
+        &[&model, output, &model, int8, calibrate, digits],
+        &[&model, output, &data, int8, calibrate, &data],
+        &[&model, output, &data, int8, calibrate, digits, outliers, &data],
+    ] {
+        let message = deploy(arguments);
+        assert!(message.contains("it is one of the files that are read; choose another name"), "{message}");
+    }
+    assert_eq!(std::fs::read(&model).unwrap(), std::fs::read(DIGITS).unwrap());
+    assert_eq!(std::fs::read(&data).unwrap(), b"images");
+    // Before the model is read.
+    let message = deploy(&[&missing, output, &missing]);
+    assert!(message.contains("cannot write") && message.contains("make it first"), "{message}");
 }
 
 #[test]
@@ -325,7 +407,6 @@ fn a_quantised_model_keeps_its_scales() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
     let tflite = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tflite/dense.tflite");
     let output = folder.path().join("m.nae");
     let deploy = |arguments: &[&str]| {
@@ -333,11 +414,11 @@ fn what_does_not_fit_is_refused() {
         let printed = command.arg("deploy").args(arguments).arg("-o").arg(&output).output().unwrap();
         (printed.status.success(), String::from_utf8(printed.stderr).unwrap())
     };
-    let (ok, message) = deploy(&[digits, "--int8"]);
+    let (ok, message) = deploy(&[DIGITS, "--int8"]);
     assert!(!ok && message.contains("--calibrate"), "{message}");
     let (ok, message) = deploy(&[tflite, "--int8", "--calibrate", "x"]);
     assert!(!ok && message.contains("own scales"), "{message}");
-    let (ok, message) = deploy(&[digits, "--int8", "--calibrate", "nothing-here"]);
+    let (ok, message) = deploy(&[DIGITS, "--int8", "--calibrate", "nothing-here"]);
     assert!(!ok && message.contains("nothing-here"), "{message}");
     let (run, qdq) = ("/../../models/digits", "/../../tests/vectors/qdq/digits-int8.onnx");
     let [run, qdq] = [run, qdq].map(|path| format!("{}{path}", env!("CARGO_MANIFEST_DIR")));

@@ -183,6 +183,10 @@ fn windows_are_scored_as_they_were_trained() {
 
     assert_made_again(path, &data);
 
+    let output = run(nae_train().arg("deploy").arg(path.join("one.onnx")).arg("-o").arg(path.join("one.nae")));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("scales them and forms windows of rows"), "{output:?}");
+
     let model = trained(&path.join("one"));
     let (own, _) = own_table::choose(&data, Missing::Refuse, Some(RowWindow { rows: 8, stride: 2 })).unwrap();
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();

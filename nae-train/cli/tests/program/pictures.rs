@@ -137,6 +137,8 @@ fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
 fn two_clusters_are_drawn_under_both_models() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
+    let said = refused(nae_train().args(["reproduce", "bimodal", "--scale", "smoke", "--seeds", "7,"]));
+    assert!(said.contains("show the seed 0; leave --seeds out"), "{said}");
     let figures = reproduce("bimodal", &out, None);
     // After so few updates both give points near the origin: an energy is half the squared distance from there, 29/24 on
     // average in the clusters, 1/12 between them, where nearly all are nearer.

@@ -60,6 +60,9 @@ fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     assert!(again == result, "{again}\n{result}");
     assert_eq!(std::fs::read_to_string(two.join("cells.jsonl")).unwrap().lines().count(), 24);
 
+    let output = reproduce(&two, &["--engine", "burn"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("leave --device and --engine out"));
+
     // A damaged line is named.
     std::fs::write(two.join("cells.jsonl"), "{\"digest\": 3}\n").unwrap();
     let output = reproduce(&two, &["--quiet"]);
@@ -166,7 +169,38 @@ fn models_start_from_another_cells_network() {
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
     assert!(message.contains("mine.toml, cell cold") && message.contains("`elsewhere`"), "{message}");
     let message = String::from_utf8(run(&settings, "cold-small").stderr).unwrap();
-    assert!(message.contains("pretrained-9-small-0/checkpoint.safetensors"), "{message}");
+    assert!(
+        message.contains("cold-small starts from") && message.contains("pretrained-9-small,cold-small"),
+        "{message}"
+    );
+
+    // Two cells are all there are: each model counts once, however often the command is given.
+    let (cells, all) = (text.split("[[cells]]").collect::<Vec<_>>(), folder.path().join("all"));
+    std::fs::write(&mine, [cells[0], cells[1], cells[3]].join("[[cells]]")).unwrap();
+    let seeds = || {
+        let extra = ["--settings", mine.to_str().unwrap(), "--seeds", "2", "--json"];
+        let output = detection("mnist-holdout", &all, &data, &extra);
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        result["models"].as_array().unwrap().len()
+    };
+    assert_eq!([seeds(), seeds()], [3, 3]);
+
+    // A start that was interrupted, and a second process.
+    std::fs::write(all.join("pretrained-9-0/resume.bin"), "a state").unwrap();
+    std::fs::remove_dir_all(all.join("cold-1")).unwrap();
+    let journal = std::fs::read_to_string(all.join("cells.jsonl")).unwrap();
+    let of_cold = |line: &&str| line.contains("\"cell\":\"cold\"");
+    std::fs::write(all.join("cells.jsonl"), journal.lines().find(of_cold).unwrap().to_owned() + "\n").unwrap();
+    let again = |cells: &str| {
+        let extra = ["--settings", mine.to_str().unwrap(), "--seeds", "2", "--cells", cells];
+        String::from_utf8(detection("mnist-holdout", &all, &data, &extra).stderr).unwrap()
+    };
+    let message = again("cold");
+    assert!(message.contains("the cell pretrained-9, which is not trained to its end there"), "{message}");
+    let lock = std::fs::File::options().write(true).open(all.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let message = again("cold");
+    assert!(message.contains("another process works on the experiment there"), "{message}");
 }
 
 #[test]

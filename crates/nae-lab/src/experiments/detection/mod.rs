@@ -14,6 +14,7 @@ pub mod summary;
 pub use settings::{Cell, DetectionSettings, EXPERIMENTS, Published, SettingsError};
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,6 +30,7 @@ use nae_data::idx;
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageForm, Source};
 use nae_onnx::file::{self, FileError};
+use nae_train::config::Config;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
@@ -120,6 +122,20 @@ pub(crate) fn run_folder(path: &Path, cell: &str, seed: u64) -> PathBuf {
     path.join(format!("{cell}-{seed}"))
 }
 
+/// The file that a process holds locked while it trains models of the experiment in a folder.
+const LOCK: &str = "lock";
+
+/// Locks the folder `path` until the result is dropped, or the process ends.
+fn lock(path: &Path) -> Result<File, DetectionError> {
+    let name = path.join(LOCK);
+    let file = File::create(&name).map_err(|cause| DetectionError::Io { path: name, cause })?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(DetectionError::Locked(path.to_owned())),
+        // Some file systems of networks cannot lock.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
 /// An experiment that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -148,6 +164,22 @@ pub enum DetectionError {
          go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
+    /// Another process trains models of this experiment.
+    #[error("{}: another process works on the experiment there; wait for it, or choose another folder with --out", .0.display())]
+    Locked(PathBuf),
+    /// The cell from which another starts is not trained.
+    #[error(
+        "{}: the cell {cell} starts from the network of the cell {start}, which is not trained to its end there with these \
+         settings; train both, with --cells {start},{cell}", path.display()
+    )]
+    Start {
+        /// The path of the folder.
+        path: PathBuf,
+        /// The cell.
+        cell: String,
+        /// The cell from which it starts.
+        start: String,
+    },
     /// A finished model was trained on other data.
     #[error(transparent)]
     OtherData(#[from] OtherData),
@@ -206,7 +238,14 @@ impl Experiment {
     /// # Errors
     /// [`DetectionError::Folder`].
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
-        self.finished_by(self.selection(), path)
+        let mut finished: Vec<Finished> = Vec::new();
+        for model in self.finished_by(self.selection(), path)? {
+            // A model counts once, also if two processes of a program without a lock trained it.
+            if !finished.iter().any(|other| (&other.cell, other.seed) == (&model.cell, model.seed)) {
+                finished.push(model);
+            }
+        }
+        Ok(finished)
     }
 
     /// The same for models whose states were selected by the set `selection`, even if its files are not available.
@@ -214,9 +253,13 @@ impl Experiment {
         let path = path.join(CELLS);
         // Earlier versions of the program had one digest for all cells.
         let mut digests = vec![self.digest(&self.settings.recorded(selection))];
-        digests.extend(self.settings.cells.iter().map(|cell| self.cell_digest(selection, cell)));
-        // A single cell has the same digest as all cells.
-        digests.dedup();
+        for cell in &self.settings.cells {
+            let digest = self.cell_digest(selection, cell);
+            // A cell, with that from which it starts, may be all there are.
+            if !digests.contains(&digest) {
+                digests.push(digest);
+            }
+        }
         let finished: Result<Vec<Vec<Finished>>, _> =
             digests.iter().map(|digest| journal::read(&path, digest)).collect();
         Ok(finished?.concat())
@@ -297,6 +340,7 @@ impl Experiment {
         mut begin: impl FnMut(&Job<'_>) -> O,
     ) -> Result<Vec<Finished>, DetectionError> {
         std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
+        let _lock = lock(path)?;
         self.record().write(path)?;
         let mut finished = self.finished(path)?;
         let mut sources = Vec::new();
@@ -304,6 +348,12 @@ impl Experiment {
             if let Some(done) = finished.iter().find(|f| f.cell == job.cell.name && f.seed == job.seed) {
                 self.check_data(&job, done, path, &mut sources)?;
                 continue;
+            }
+            if let Some(start) = &job.cell.pretrained
+                && !self.is_trained(start, path)
+            {
+                let (cell, start) = (job.cell.name.clone(), start.clone());
+                return Err(DetectionError::Start { path: path.to_owned(), cell, start });
             }
             let folder = run_folder(path, &job.cell.name, job.seed);
             let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
@@ -313,6 +363,16 @@ impl Experiment {
             finished.push(done);
         }
         Ok(finished)
+    }
+
+    /// Whether the folder `path` has the network of the cell `name`, seed 0, trained to its end with this experiment's settings.
+    fn is_trained(&self, name: &str, path: &Path) -> bool {
+        let folder = run_folder(path, name, 0);
+        let ended = folder.join(CHECKPOINT).exists() && !folder.join(RESUME).exists();
+        let cell = self.settings.cells.iter().find(|cell| cell.name == name);
+        let same =
+            |(config, seed): (Config, u64)| cell.is_some_and(|cell| cell.config.raw() == config.raw()) && seed == 0;
+        ended && RunFolder::read(&folder).is_ok_and(same)
     }
 
     /// Checks that the data are those of the finished model `done` in the folder `path`. If they are not available here,

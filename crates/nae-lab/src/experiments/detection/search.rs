@@ -134,14 +134,14 @@ mod tests {
             ("[2, 4,", "[[2], 4,", "search, `architecture.latent_dim`: expected numbers, or words"),
             ("[2, 4, 8, 16, 32, 64, 128, 256]", "[]", "search, `architecture.latent_dim`: expected numbers, or words"),
             ("[2, 4,", "[\"../2\", 4,", "search, `architecture.latent_dim`: expected numbers, or words"),
-            ("[2, 4,", "[0, 4,", "cell nae-cd-0+latent_dim=0"),
+            ("[2, 4,", "[0, 4,", "cell nae-0+latent_dim=0"),
             ("\"architecture.latent_dim\" =", "\"architecture.latent.dim\" =", "`architecture.latent.dim` is no key"),
             ("\"vqvae\", \"dagmm\"", "\"vqvea\"", "vqvea"),
         ] {
             let text = methods().replacen(from, to, 1);
             assert_ne!(text, methods(), "{from}");
             let text =
-                text.replace("name = \"dae-0\"", "name = \"nae-cd-0\"").replace("method = \"dae\"", "method = \"nae\"");
+                text.replace("name = \"dae-0\"", "name = \"nae-0\"").replace("method = \"dae\"", "method = \"nae\"");
             let message = message(&text);
             assert!(message.contains("mine.toml") && message.contains(said), "{message}");
         }

@@ -82,6 +82,17 @@ pub enum SettingsError {
         /// The scale.
         scale: &'static str,
     },
+    /// Two cells have the same name, or a name cannot be that of a folder.
+    #[error(
+        "{origin}: the name `{name}` of a cell: expected lower-case letters, digits, `-`, `_` and `.`, a letter or digit first, \
+         and another for each cell"
+    )]
+    CellName {
+        /// The file.
+        origin: String,
+        /// The name.
+        name: String,
+    },
     /// A name is unknown.
     #[error("{origin}: there is no {what} `{name}`; known: {known}")]
     Unknown {
@@ -271,6 +282,7 @@ impl DetectionSettings {
         let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
         let base: Table = read(preset.text, preset.name)?;
         let ResolvedScale { work, changes } = raw.scale(scale, origin)?;
+        check_names(&raw.cells, origin)?;
         let cells: Vec<Cell> =
             raw.cells.iter().map(|cell| cell.checked(&base, &changes, origin)).collect::<Result<_, _>>()?;
         check_pretrained(&cells, origin)?;
@@ -378,6 +390,18 @@ fn candidates(cells: Vec<Cell>, searches: &[Search], origin: &str) -> Result<Vec
     Ok(tried.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
+/// Checks that each cell has a name of its own, which is also that of its folder.
+fn check_names(cells: &[RawCell], origin: &str) -> Result<(), SettingsError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_name = |name: &str| name.starts_with(plain) && name.chars().all(|c| plain(c) || "-_.".contains(c));
+    for (index, RawCell { name, .. }) in cells.iter().enumerate() {
+        if !is_name(name) || cells[..index].iter().any(|other| other.name == *name) {
+            return Err(SettingsError::CellName { origin: origin.to_owned(), name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// Checks that a pre-trained network is that of an earlier cell with its own pre-training.
 fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
     for (index, cell) in cells.iter().enumerate() {
@@ -421,6 +445,10 @@ mod tests {
         let epochs: Vec<usize> = lengths.cells.iter().map(|cell| cell.config.pretraining().epochs).collect();
         assert_eq!(epochs, [0, 10, 50, 100, 150, 200]);
         assert_eq!(known("mnist-ood", Scale::Cpu).cells[0].config.held_out(), None);
+        for ablation in ["mnist-pretraining", "mnist-sampling", "mnist-latent-dim"] {
+            let cells = known(ablation, Scale::Cpu).cells;
+            assert!(cells.iter().all(|cell| !cell.config.raw().training.fixed_decoder), "{ablation}: all weights");
+        }
     }
 
     #[test]
@@ -498,6 +526,10 @@ mod tests {
         assert!(said.contains("no experiment `mnist`; known: mnist-holdout, mnist-methods, mnist-ood"), "{said}");
         let said = message("mnist-holdout", "mnist-hold");
         assert!(said.contains("mnist-hold") && said.contains("digits-omi"), "{said}");
+        for name in ["digit-3", "Digit-2", "a/b", ".."] {
+            let said = message("name = \"digit-2\"", &format!("name = {name:?}"));
+            assert!(said.contains(&format!("mine.toml: the name `{name}` of a cell: expected lower-case")), "{said}");
+        }
         let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
         assert!(said.contains("cell digit-0"), "{said}");
     }

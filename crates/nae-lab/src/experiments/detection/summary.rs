@@ -46,10 +46,19 @@ pub struct Compared {
     pub chosen: Option<String>,
     /// The value of the paper, if it has one.
     pub paper: Option<Published>,
-    /// The mean of this program over seeds; `None` if none was run.
+    /// The mean of this program over seeds; `None` if none was run, or the value of a seed is not a number.
     pub ours: Option<Estimate>,
+    /// The number of seeds whose value is not a number, because energies are not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_numbers: usize,
     /// Whether the mean is at least the paper's value, if both exist.
     pub at_least_the_papers: Option<bool>,
+}
+
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// All rows, in the order of the cells.
@@ -69,7 +78,7 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
             let value = |column: TableColumn| {
                 let chosen = of_column(column);
                 let rows = chosen.iter().flat_map(|chosen| chosen.models.iter().filter_map(row));
-                let values: Vec<f64> = rows.filter_map(|row| row.auroc.get(column.key).copied().flatten()).collect();
+                let values: Vec<Option<f64>> = rows.filter_map(|row| row.auroc.get(column.key).copied()).collect();
                 let name = chosen.map(|chosen| chosen.cell.name.clone()).filter(|name| *name != cell.group);
                 (column.key, compared(name, paper.get(column.key).copied(), &values))
             };
@@ -102,10 +111,12 @@ fn tried<'a>(experiment: &Experiment, cell: &'a Cell, finished: &'a [Finished]) 
     Tried { cell, models }
 }
 
-fn compared(chosen: Option<String>, paper: Option<Published>, values: &[f64]) -> Compared {
-    let ours = (!values.is_empty()).then(|| Estimate::of(values));
+fn compared(chosen: Option<String>, paper: Option<Published>, values: &[Option<f64>]) -> Compared {
+    let not_numbers = values.iter().filter(|value| value.is_none()).count();
+    let numbers: Option<Vec<f64>> = values.iter().copied().collect();
+    let ours = numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| Estimate::of(&numbers));
     let at_least = |(ours, paper): (Estimate, Published)| ours.mean >= paper.mean();
-    Compared { chosen, paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
+    Compared { chosen, paper, ours, not_numbers, at_least_the_papers: ours.zip(paper).map(at_least) }
 }
 
 /// The results, for programs. `selection` is the set by which states were selected.
@@ -136,14 +147,19 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
         let mark = if row.selection { " *" } else { "" };
         let method = experiment.settings.cells.iter().find(|cell| cell.group == row.cell).map(|c| c.config.method());
         for column in method.into_iter().flat_map(columns) {
-            let Some(Compared { chosen, paper, ours, at_least_the_papers }) = row.values.get(column.key) else {
+            let Some(Compared { chosen, paper, ours, not_numbers, at_least_the_papers }) = row.values.get(column.key)
+            else {
                 continue;
             };
             let chosen = chosen
                 .as_deref()
                 .and_then(|name| name.strip_prefix(&row.cell))
                 .map_or_else(String::new, |values| format!(" ({})", values.trim_start_matches('+').replace('+', ", ")));
-            let ours = ours.map_or_else(|| "not run".to_owned(), |ours| ours.to_string());
+            let ours = match (ours, not_numbers) {
+                (Some(ours), _) => ours.to_string(),
+                (None, 0) => "not run".to_owned(),
+                (None, count) => format!("not a number ({count} of {})", row.seeds),
+            };
             let diverged = match row.diverged {
                 n if n > 0 && column.key == MethodKind::Nae.name() => format!(" ({n} of {} taken back)", row.seeds),
                 _ => String::new(),
