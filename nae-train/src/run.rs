@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burn::tensor::{Device, Tensor};
-use nae_core::calibration::{CalibrationError, count_for_confidence};
+use nae_core::calibration::{CalibrationError, count_for_confidence, count_for_rate};
 use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
@@ -121,11 +121,10 @@ impl Prepared {
     pub fn check_counts(&self) -> Result<(), RunError> {
         let (training, calibration) = (self.split.train.len(), self.split.calibration.decisions());
         let rate = self.config.false_positive_rate();
-        // The threshold is at most the largest energy, and one of n + 1 new values is expected to exceed that.
-        if training > 0 && 1.0 / (calibration + 1) as f32 <= rate as f32 {
+        let needed = count_for_rate(rate as f32).unwrap_or(usize::MAX);
+        if training > 0 && calibration >= needed {
             return Ok(());
         }
-        let needed = (1.0 / rate - 1.0).ceil() as usize;
         Err(RunError::TooFew { training, calibration, rate, needed })
     }
 

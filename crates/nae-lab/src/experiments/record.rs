@@ -1,7 +1,8 @@
 //! The record of an experiment's folder, `experiment.json`: it prevents results of different program versions, scales
-//! and devices from being mixed, and lets folders of several machines be [gathered](crate::gather).
+//! and devices from being mixed, and lets folders of several machines be [gathered](crate::gather). While a process works on
+//! the folder, it holds a lock there.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,9 @@ use super::Scale;
 
 /// The name of the file.
 pub const RECORD: &str = "experiment.json";
+
+/// The name of the file that is locked.
+const LOCK: &str = "lock";
 
 /// The experiment of a folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,10 +44,10 @@ pub struct Record {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The file cannot be read or written.
+    /// The folder or a file in it cannot be made, read or written.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// The path of the file.
+        /// The path of the folder or file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,
@@ -56,6 +60,9 @@ pub enum RecordError {
         /// The error, with its position.
         cause: serde_json::Error,
     },
+    /// Another process works on the folder.
+    #[error("{}: another process works on the experiment there; wait for it, or choose another folder with --out", .0.display())]
+    Locked(PathBuf),
     /// The folder contains results of another experiment.
     #[error("{}: its results are of {what} {found}, and this is {expected}; choose another folder with --out", path.display())]
     Other {
@@ -91,6 +98,27 @@ impl Record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(RecordError::Io { path: path.clone(), cause }),
         }
+    }
+
+    /// Makes the folder `path` where it is not there, [writes](Self::write) the record, and returns the lock of the folder,
+    /// which lasts until it is dropped or the process ends.
+    ///
+    /// # Errors
+    /// [`RecordError::Locked`] if another process has the lock, and those of [`write`](Self::write).
+    pub(super) fn claim(&self, path: &Path) -> Result<File, RecordError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| RecordError::Io { path, cause }
+        };
+        fs::create_dir_all(path).map_err(io(path))?;
+        let name = path.join(LOCK);
+        let lock = File::create(&name).map_err(io(&name))?;
+        // Some file systems of networks cannot lock.
+        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            return Err(RecordError::Locked(path.to_owned()));
+        }
+        self.write(path)?;
+        Ok(lock)
     }
 
     /// Writes the record to the folder `path`. Its settings may differ from those written before: models whose settings

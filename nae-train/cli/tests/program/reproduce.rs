@@ -1,6 +1,6 @@
 //! `nae-train reproduce` as a user meets it, at the scale of seconds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -173,34 +173,60 @@ fn models_start_from_another_cells_network() {
         message.contains("cold-small starts from") && message.contains("pretrained-9-small,cold-small"),
         "{message}"
     );
+}
 
-    // Two cells are all there are: each model counts once, however often the command is given.
-    let (cells, all) = (text.split("[[cells]]").collect::<Vec<_>>(), folder.path().join("all"));
-    std::fs::write(&mine, [cells[0], cells[1], cells[3]].join("[[cells]]")).unwrap();
-    let seeds = || {
-        let extra = ["--settings", mine.to_str().unwrap(), "--seeds", "2", "--json"];
-        let output = detection("mnist-holdout", &all, &data, &extra);
+/// Settings in `folder` of two cells, one of which starts from the network of the other.
+fn a_start_and_its_end(folder: &Path) -> PathBuf {
+    let text = include_str!("starts.toml");
+    let cells: Vec<&str> = text.split("[[cells]]").collect();
+    let settings = folder.join("two.toml");
+    std::fs::write(&settings, [cells[0], cells[1], cells[3]].join("[[cells]]")).unwrap();
+    settings
+}
+
+#[test]
+fn a_model_counts_once_however_often_the_command_is_given() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let settings = a_start_and_its_end(folder.path());
+    let models = || {
+        let extra = ["--settings", settings.to_str().unwrap(), "--seeds", "2", "--json"];
+        let output = detection("mnist-holdout", &out, &data, &extra);
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         result["models"].as_array().unwrap().len()
     };
-    assert_eq!([seeds(), seeds()], [3, 3]);
+    assert_eq!([models(), models()], [3, 3]);
+}
 
-    // A start that was interrupted, and a second process.
-    std::fs::write(all.join("pretrained-9-0/resume.bin"), "a state").unwrap();
-    std::fs::remove_dir_all(all.join("cold-1")).unwrap();
-    let journal = std::fs::read_to_string(all.join("cells.jsonl")).unwrap();
-    let of_cold = |line: &&str| line.contains("\"cell\":\"cold\"");
-    std::fs::write(all.join("cells.jsonl"), journal.lines().find(of_cold).unwrap().to_owned() + "\n").unwrap();
-    let again = |cells: &str| {
-        let extra = ["--settings", mine.to_str().unwrap(), "--seeds", "2", "--cells", cells];
-        String::from_utf8(detection("mnist-holdout", &all, &data, &extra).stderr).unwrap()
+#[test]
+fn a_network_that_is_not_trained_to_its_end_is_no_start() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let settings = a_start_and_its_end(folder.path());
+    let run = |cells: &str| {
+        let extra = ["--settings", settings.to_str().unwrap(), "--seeds", "1", "--cells", cells];
+        detection_command("mnist-holdout", &out, &data, &extra)
     };
-    let message = again("cold");
+    assert!(run("pretrained-9").output().unwrap().status.success());
+    std::fs::write(out.join("pretrained-9-0/resume.bin"), "a state").unwrap();
+    let message = refused(&mut run("cold"));
     assert!(message.contains("the cell pretrained-9, which is not trained to its end there"), "{message}");
-    let lock = std::fs::File::options().write(true).open(all.join("lock")).unwrap();
+}
+
+#[test]
+fn one_process_works_on_a_folder() {
+    let folder = TempDir::new().unwrap();
+    let lock = std::fs::File::create(folder.path().join("lock")).unwrap();
     lock.lock().unwrap();
-    let message = again("cold");
-    assert!(message.contains("another process works on the experiment there"), "{message}");
+    let messages = [
+        String::from_utf8(reproduce(folder.path(), &[]).stderr).unwrap(),
+        refused(&mut detection_command("mnist-holdout", folder.path(), folder.path(), &[])),
+    ];
+    for message in messages {
+        assert!(message.contains("another process works on the experiment there"), "{message}");
+    }
 }
 
 #[test]

@@ -14,7 +14,6 @@ pub mod summary;
 pub use settings::{Cell, DetectionSettings, EXPERIMENTS, Published, SettingsError};
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,7 +29,6 @@ use nae_data::idx;
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageForm, Source};
 use nae_onnx::file::{self, FileError};
-use nae_train::config::Config;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
@@ -122,20 +120,6 @@ pub(crate) fn run_folder(path: &Path, cell: &str, seed: u64) -> PathBuf {
     path.join(format!("{cell}-{seed}"))
 }
 
-/// The file that a process holds locked while it trains models of the experiment in a folder.
-const LOCK: &str = "lock";
-
-/// Locks the folder `path` until the result is dropped, or the process ends.
-fn lock(path: &Path) -> Result<File, DetectionError> {
-    let name = path.join(LOCK);
-    let file = File::create(&name).map_err(|cause| DetectionError::Io { path: name, cause })?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(DetectionError::Locked(path.to_owned())),
-        // Some file systems of networks cannot lock.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
-}
-
 /// An experiment that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -164,9 +148,6 @@ pub enum DetectionError {
          go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
-    /// Another process trains models of this experiment.
-    #[error("{}: another process works on the experiment there; wait for it, or choose another folder with --out", .0.display())]
-    Locked(PathBuf),
     /// The cell from which another starts is not trained.
     #[error(
         "{}: the cell {cell} starts from the network of the cell {start}, which is not trained to its end there with these \
@@ -189,14 +170,6 @@ pub enum DetectionError {
     /// The run folder is incomplete.
     #[error("the run folder is incomplete: {0}")]
     Incomplete(String),
-    /// The folder cannot be created.
-    #[error("{}: {cause}", path.display())]
-    Io {
-        /// The path of the folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        cause: std::io::Error,
-    },
     /// The experiment was stopped on request.
     #[error("interrupted")]
     Interrupted,
@@ -339,9 +312,7 @@ impl Experiment {
         stop: &AtomicBool,
         mut begin: impl FnMut(&Job<'_>) -> O,
     ) -> Result<Vec<Finished>, DetectionError> {
-        std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
-        let _lock = lock(path)?;
-        self.record().write(path)?;
+        let _lock = self.record().claim(path)?;
         let mut finished = self.finished(path)?;
         let mut sources = Vec::new();
         for job in self.jobs()? {
@@ -369,10 +340,9 @@ impl Experiment {
     fn is_trained(&self, name: &str, path: &Path) -> bool {
         let folder = run_folder(path, name, 0);
         let ended = folder.join(CHECKPOINT).exists() && !folder.join(RESUME).exists();
-        let cell = self.settings.cells.iter().find(|cell| cell.name == name);
-        let same =
-            |(config, seed): (Config, u64)| cell.is_some_and(|cell| cell.config.raw() == config.raw()) && seed == 0;
-        ended && RunFolder::read(&folder).is_ok_and(same)
+        let Ok((config, seed)) = RunFolder::read(&folder) else { return false };
+        let is_of = |cell: &Cell| cell.name == name && cell.config.raw() == config.raw();
+        ended && seed == 0 && self.settings.cells.iter().any(is_of)
     }
 
     /// Checks that the data are those of the finished model `done` in the folder `path`. If they are not available here,

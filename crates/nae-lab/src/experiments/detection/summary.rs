@@ -202,3 +202,18 @@ fn published(value: Option<Published>) -> String {
         Some(Published::Estimate([mean, error])) => format!("{mean:.3} ± {error:.3}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_without_a_number_is_not_hidden_by_the_mean_of_the_others() {
+        let of = |values: &[Option<f64>]| compared(None, Some(Published::Value(0.5)), values);
+        let found = of(&[Some(0.9), None]);
+        assert_eq!((found.ours.is_none(), found.not_numbers, found.at_least_the_papers), (true, 1, None));
+        let found = of(&[Some(0.9), Some(0.7)]);
+        assert!((found.ours.expect("two numbers").mean - 0.8).abs() < 1e-12 && found.not_numbers == 0);
+        assert!(of(&[]).ours.is_none());
+    }
+}

@@ -12,7 +12,6 @@ pub mod summary;
 
 pub use settings::{DensitySettings, PAPER, SettingsError};
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,8 +140,7 @@ impl Experiment {
         stop: &AtomicBool,
         done: impl Fn() + Sync,
     ) -> Result<Vec<Finished>, ExperimentError> {
-        fs::create_dir_all(path).map_err(|cause| ExperimentError::Io { path: path.to_owned(), cause })?;
-        self.record().write(path)?;
+        let _lock = self.record().claim(path)?;
         let finished = self.finished(path)?;
         let missing: Vec<Job<'_>> =
             self.jobs().into_iter().filter(|job| !finished.iter().any(|f| f.cell == job.cell())).collect();
