@@ -36,6 +36,9 @@ fn walk(place: &Place, [normal, strange]: [Pictures; 2], frames: u64, trainer: &
         ["--mqtt-ca-file", &files[0], "--mqtt-user", "me"],
         ["--mqtt-password-file", &files[1], "--mqtt-certificate-file", &files[2]],
         ["--mqtt-key-file", &files[3], "--nae-train", trainer.to_str().unwrap()],
+        // So few frames allow a threshold for a false-positive rate of 10% on average, of more than 20% for some models: 3 of 5
+        // frames above it are no rare event.
+        ["--alarm-raise", "12", "--alarm-window", "12"],
     ];
     let service = Service::without_model(&place.state(), &arguments.concat()).unwrap();
     assert!(service.started.contains("no model yet"), "{}", service.started);
