@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Seeds;
 use nae_data::own::Corrupt;
 use nae_train::arch::Autoencoder;
+use nae_train::commit;
 use nae_train::config::MethodKind;
 use nae_train::config::{Config, ConfigError};
 use nae_train::engine::Engine;
@@ -120,6 +121,8 @@ pub struct Compared {
     pub seeds: Vec<Seed>,
     /// The means over the seeds.
     pub rows: Vec<Summary>,
+    /// The [commit](nae_train::commit) of the program that ended the comparison, if it was known.
+    pub commit: Option<String>,
 }
 
 /// The results of one outlier set over all seeds.
@@ -241,6 +244,7 @@ impl Comparison {
             choice,
             rows: summarize(&seeds),
             seeds,
+            commit: commit::get(),
         })
     }
 

@@ -42,7 +42,7 @@
 //! | pre-training as an autoencoder | [`Trainer::train`](nae_train::train::Trainer::train) | `nae-train/src/methods/finite_differences.rs` `pre_training_is_adam_on_gradients_of_a_limited_norm`; `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | ℝ^D and the unit sphere; projection | [`LatentSpace`](nae_train::arch::LatentSpace) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | q₀(z): standard normal, uniform on the sphere | [`NoiseSource::latents`](nae_train::sample::NoiseSource::latents) | `nae-train/src/sample/noise.rs` `latents_of_the_plane_are_standard_normal`, `latents_of_the_sphere_are_uniform` |
-//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
+//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm), in pre-training [`Pretraining::latent_norm`](nae_train::config::Pretraining::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss`, `the_autoencoder_steps_by_the_gradient_of_its_loss` |
 //! | α·mean E(x′)², γ here | [`Regularization::negative_energy`](nae_train::config::Regularization::negative_energy) | `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
 //!
 //! # Section 5.2: two dimensions
@@ -157,7 +157,7 @@
 //! | the loss | divided by T | divided by T = 1 for digits held out, else not divided | not divided |
 //! | limit on the visible chain's gradient | 0.01 | on each element for digits held out, else on the norm of each row | on each element |
 //! | images that calibrate | – | – | 2% of those that the authors train on |
-//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions; in NAE training only, not in pre-training |
+//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions; in pre-training, too |
 //! | updates for ImageNet32 | not named | – | those for CIFAR-10, two epochs |
 //! | regularization of energies in CD and PCD | negative samples | negative samples and data for digits held out, negative samples in two dimensions | as the code; both weights are settings |
 //! | ‖z‖² | squared norm | divided by D | squared norm, with the code's weight .01 |

@@ -118,7 +118,7 @@ impl Request {
                     Ok(finished) => {
                         let rows = detection::summary::rows(&experiment, &finished);
                         let json = detection::summary::json(&experiment, experiment.selection(), &rows, &finished);
-                        let text = detection::summary::terminal(&experiment, &rows);
+                        let text = detection::summary::terminal(&experiment, &rows, &finished);
                         Ok(Found::Whole { json: json.to_string(), text })
                     }
                     Err(DetectionError::Interrupted) => match end.raised() {
@@ -136,8 +136,8 @@ impl Request {
                 match end.watching(|| experiment.run(&self.folder, &device, &end.stop, || {})) {
                     Ok(finished) => {
                         let rows = gaussians8::summary::rows(&experiment, &finished);
-                        let json = gaussians8::summary::json(&experiment, &rows).to_string();
-                        Ok(Found::Whole { json, text: gaussians8::summary::terminal(&experiment, &rows) })
+                        let json = gaussians8::summary::json(&experiment, &rows, &finished).to_string();
+                        Ok(Found::Whole { json, text: gaussians8::summary::terminal(&experiment, &rows, &finished) })
                     }
                     Err(ExperimentError::Interrupted) => Ok(Found::Interrupted),
                     Err(error) => Err(Failure::value(&error)),

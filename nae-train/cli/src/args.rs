@@ -46,7 +46,7 @@ Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 13
 /// Without a command, trains: pre-training as an autoencoder, NAE training with Langevin sampling, calibration on
 /// held-out normal images, evaluation, export.
 #[derive(Debug, Parser)]
-#[command(name = "nae-train", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "nae-train", version = env!("NAE_VERSION"), after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) train: TrainArgs,

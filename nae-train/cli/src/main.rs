@@ -30,7 +30,7 @@ use clap::{CommandFactory as _, Parser as _};
 use nae_data::reading;
 use nae_terminal::manual;
 use nae_terminal::progress::LateProgress;
-use nae_train::shard;
+use nae_train::{commit, shard};
 
 use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
 
@@ -44,6 +44,9 @@ enum Done {
 }
 
 fn main() -> ExitCode {
+    if let Some(commit) = option_env!("NAE_COMMIT") {
+        commit::set(commit);
+    }
     let cli = Cli::parse();
     cli.verbosity.begin_log("warn");
     let result = instructions::choose().and_then(|()| match cli.threads {

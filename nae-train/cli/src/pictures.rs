@@ -13,6 +13,7 @@ use nae_lab::experiments::pictures::latent_dim;
 use nae_lab::experiments::pictures::random_init;
 use nae_lab::experiments::pictures::{Made, PicturesError, mnist_without_nine};
 use nae_onnx::file;
+use nae_train::commit;
 use nae_train::report::progress::Bars;
 use nae_train::run::Prepared;
 use serde_json::json;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
         "seed": SEED,
         "device": args.compute.device,
         "version": env!("CARGO_PKG_VERSION"),
+        "commit": commit::get(),
         "figures": made.figures,
     });
     let text = serde_json::to_string_pretty(&result)? + "\n";

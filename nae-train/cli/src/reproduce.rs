@@ -114,7 +114,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     if args.json {
         print!("{json}");
     } else if !args.quiet {
-        println!("{}", detection::summary::terminal(&experiment, &rows));
+        println!("{}", detection::summary::terminal(&experiment, &rows, &finished));
         println!("result.json and a run folder for each model are in {}", path.display());
     }
     Ok(Done::Whole)
@@ -146,14 +146,14 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     };
     progress.clear();
     let rows = gaussians8::summary::rows(&experiment, &finished);
-    let json = format!("{:#}\n", gaussians8::summary::json(&experiment, &rows));
+    let json = format!("{:#}\n", gaussians8::summary::json(&experiment, &rows, &finished));
     file::write(path.join("result.json"), json.as_bytes())?;
     let figure = gaussians8::summary::figure(&experiment, &finished, &path, &device)?;
     file::write(path.join("densities.svg"), figure.as_bytes())?;
     if args.json {
         print!("{json}");
     } else if !args.quiet {
-        println!("{}", gaussians8::summary::terminal(&experiment, &rows));
+        println!("{}", gaussians8::summary::terminal(&experiment, &rows, &finished));
         println!("result.json, densities.svg and weights are in {}", path.display());
     }
     Ok(Done::Whole)

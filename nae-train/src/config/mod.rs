@@ -70,6 +70,10 @@ pub struct Pretraining {
     /// the paper mentions it for NAE training only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub encoder_l2: f32,
+    /// The weight of the mean ‖z‖² of the data in pre-training as an autoencoder, for ℝ^D; see
+    /// [`Regularization::latent_norm`], which is the same for the NAE.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub latent_norm: f32,
     /// The limit on the L2 norm of the gradient of all weights together; longer gradients are scaled to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_gradient_norm: Option<f64>,
@@ -89,6 +93,7 @@ impl Pretraining {
             learning_rate,
             final_learning_rate: None,
             encoder_l2: 0.0,
+            latent_norm: 0.0,
             max_gradient_norm: None,
             output_at_mean: false,
         }

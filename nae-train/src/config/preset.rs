@@ -37,6 +37,9 @@ pub struct Recorded {
     pub seed: u64,
     /// The version of the program.
     pub version: String,
+    /// The [commit](crate::commit) of the program that began the run, if it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The SHA-256 of the data, in hexadecimal; runs of earlier versions do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_sha256: Option<String>,
@@ -179,14 +182,17 @@ mod tests {
         let digits = PRESETS[0].text;
         let constant = parse(digits, "my.toml").expect("valid").pretraining();
         assert_eq!(constant.learning_rate_at(0.7), constant.learning_rate);
-        let text = digits.replace("[pretraining]", "[pretraining]\nfinal_learning_rate = 1e-5\nencoder_l2 = 1e-4");
+        let text = digits.replace(
+            "[pretraining]",
+            "[pretraining]\nfinal_learning_rate = 1e-5\nencoder_l2 = 1e-4\nlatent_norm = 0.01",
+        );
         let falling = parse(&text, "my.toml").expect("valid").pretraining();
         let middle = (falling.learning_rate + 1e-5) / 2.0;
         for (share, rate) in [(0.0, falling.learning_rate), (0.5, middle), (1.0, 1e-5)] {
             assert!((falling.learning_rate_at(share) / rate - 1.0).abs() < 1e-12, "{share}");
         }
-        assert_eq!(falling.encoder_l2, 1e-4);
-        for (key, value) in [("final_learning_rate", "0.0"), ("encoder_l2", "-1e-4")] {
+        assert_eq!((falling.encoder_l2, falling.latent_norm), (1e-4, 0.01));
+        for (key, value) in [("final_learning_rate", "0.0"), ("encoder_l2", "-1e-4"), ("latent_norm", "-0.01")] {
             let text = digits.replace("[pretraining]", &format!("[pretraining]\n{key} = {value}"));
             let message = parse(&text, "my.toml").expect_err("refused").to_string();
             assert!(message.contains(&format!("pretraining.{key}")), "{message}");

@@ -231,8 +231,17 @@ impl RawConfig {
             None => Ok(()),
         };
         positive_if_given("pretraining.final_learning_rate", self.pretraining.final_learning_rate)?;
-        let l2 = f64::from(self.pretraining.encoder_l2);
-        require("pretraining.encoder_l2", l2, "a finite number, at least 0", |c| c.is_finite() && *c >= 0.0)?;
+        for (key, weight) in [
+            ("pretraining.encoder_l2", self.pretraining.encoder_l2),
+            ("pretraining.latent_norm", self.pretraining.latent_norm),
+        ] {
+            require(key, weight, "at least 0", at_least_0)?;
+        }
+        // MPDR's manifolds are autoencoders, too.
+        if !matches!(self.method, MethodKind::Nae | MethodKind::Ae | MethodKind::Dae | MethodKind::Mpdr) {
+            let expected = "0, since this method is not trained as an autoencoder";
+            require("pretraining.latent_norm", self.pretraining.latent_norm, expected, |weight| *weight == 0.0)?;
+        }
         positive_if_given("pretraining.max_gradient_norm", self.pretraining.max_gradient_norm)?;
         require("training.batch_size", self.training.batch_size, "at least 1", |&n| n > 0)?;
         require("training.learning_rate", self.training.learning_rate, "above 0", |r| positive(*r))?;

@@ -9,14 +9,14 @@ use burn::tensor::{Device, Tensor};
 
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, add_l2, sharded};
+use super::halves::HalvesEngine;
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
 use crate::config::methods::Denoising;
-use crate::energy::{distance, energy, mean};
+use crate::energy::{distance, energy, mean, mean_squared_norm};
 use crate::engine::Engine;
-use crate::engine::kept::KeptEngine;
 use crate::sample::NoiseSource;
 use crate::shard;
 
@@ -33,12 +33,13 @@ pub fn coefficient(n: usize) -> f32 {
 /// Trains a plain or a denoising autoencoder.
 pub type AutoencoderMethod = GradientMethod<ReconstructionError>;
 
-/// The mean energy of the data, or of their reconstructions from data with noise. The state kept between updates is the
+/// The mean energy of the data, or of their reconstructions from data with noise, plus the penalties. The state kept between updates is the
 /// source of that noise, if any.
 pub struct ReconstructionError {
     denoising: Denoising,
     encoder_l2: f32,
-    engine: KeptEngine,
+    latent_norm: f32,
+    engine: HalvesEngine,
 }
 
 impl AutoencoderMethod {
@@ -54,7 +55,8 @@ impl AutoencoderMethod {
         let objective = ReconstructionError {
             denoising: denoising.unwrap_or_default(),
             encoder_l2: settings.encoder_l2,
-            engine: KeptEngine::new(engine, device),
+            latent_norm: settings.latent_norm,
+            engine: HalvesEngine::new(engine, device),
         };
         Self::begin(objective, model, source, settings)
     }
@@ -69,7 +71,7 @@ impl ReconstructionError {
         }
     }
 
-    /// Returns the gradient of the mean energy and the penalty with respect to all weights, and the mean energy.
+    /// Returns the gradient of the mean energy and the penalties with respect to all weights, and the mean energy.
     pub(super) fn gradients(
         &self,
         source: &mut Option<NoiseSource>,
@@ -78,7 +80,13 @@ impl ReconstructionError {
     ) -> (GradientsParams, UpdateFigures) {
         let input = self.input(source, &x);
         let [n, c, h, w] = x.dims();
-        let (mut gradients, figures) = match self.engine.engine() {
+        let engine = self.engine.kept();
+        let (mut gradients, figures) = match engine.engine() {
+            _ if self.latent_norm > 0.0 => self.engine.gradients(model, input, (), |model, _, y, z| {
+                let energy = distance(model.energy(), x.clone().autodiff(), y).mean();
+                let loss = energy.clone() + mean_squared_norm(z).mul_scalar(self.latent_norm);
+                BatchLoss { loss, report: vec![("energy", energy)] }
+            }),
             Engine::Burn => {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
@@ -88,7 +96,7 @@ impl ReconstructionError {
                 })
             }
             Engine::Cpu => {
-                let engine = self.engine.autoencoder(model, [c, h, w]);
+                let engine = engine.autoencoder(model, [c, h, w]);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
                 (engine.register(gradients), UpdateFigures::new([("energy", mean(&energies))]))
             }

@@ -341,31 +341,49 @@ fn the_nae_steps_by_the_gradient_of_its_loss() {
     }
 }
 
-/// Pre-training: the mean energy between the output for the input and the target, and the encoder's penalty.
+/// Pre-training: the mean energy between the output for the input and the target, the encoder's penalty, and that on the
+/// latents.
 #[test]
 fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
     let x = images(1);
-    for engine in [Engine::Cpu, Engine::Burn] {
-        for noise in [None, Some(0.3f32)] {
-            let model = network(LatentSpace::Sphere);
-            let settings = Pretraining { encoder_l2: 0.02, ..Pretraining::new(1, SAMPLES, 1e-3) };
-            let source = || NoiseSource::new(4, 0);
-            let corruption = noise.map(|noise| (Denoising { noise }, source()));
-            let mut method = AutoencoderMethod::new(model.clone(), settings, corruption, engine, &Device::flex());
-            let (gradients, _) = method.objective.gradients(&mut method.kept, &method.model, x.clone());
-            let epsilon = source().normal::<4>(x.dims(), &Device::flex());
-            // [energy, penalty, decoder's penalty, σ of the noise]
-            let right = [1.0, 0.02, 0.0, f64::from(noise.unwrap_or(0.0))];
-            let mut wrong = vec![[2.0, 0.02, 0.0, right[3]], [1.0, 0.0, 0.0, right[3]], [1.0, 0.01, 0.0, right[3]]];
-            wrong.push([1.0, 0.02, 0.02, right[3]]);
-            wrong.push([1.0, 0.02, 0.0, if noise.is_some() { 0.0 } else { 0.1 }]);
-            slopes_agree(&format!("{engine:?}, {noise:?}"), &model, &gradients, &right, &wrong, |model, terms| {
-                let input = x.clone() + epsilon.clone().mul_scalar(terms[3] as f32);
-                terms[0] * mean(energies(model, &input, &x).into_iter())
-                    + terms[1] * weights_squared(&model.encoder)
-                    + terms[2] * weights_squared(&model.decoder)
-            });
-        }
+    let cases = [(LatentSpace::Sphere, None, 0.0), (LatentSpace::Sphere, Some(0.3f32), 0.0)];
+    let with_norm = [(LatentSpace::Euclidean, None, 0.05), (LatentSpace::Euclidean, Some(0.3), 0.05)];
+    let cases = cases.into_iter().chain(with_norm);
+    for (engine, (space, noise, latent_norm)) in cases.flat_map(|case| [(Engine::Cpu, case), (Engine::Burn, case)]) {
+        let model = network(space);
+        let settings = Pretraining { encoder_l2: 0.02, latent_norm, ..Pretraining::new(1, SAMPLES, 1e-3) };
+        let source = || NoiseSource::new(4, 0);
+        let corruption = noise.map(|noise| (Denoising { noise }, source()));
+        let mut method = AutoencoderMethod::new(model.clone(), settings, corruption, engine, &Device::flex());
+        let (gradients, figures) = method.objective.gradients(&mut method.kept, &method.model, x.clone());
+        let epsilon = source().normal::<4>(x.dims(), &Device::flex());
+        let input = |noise: f64| x.clone() + epsilon.clone().mul_scalar(noise as f32);
+        let noise = f64::from(noise.unwrap_or(0.0));
+        let what = format!("{engine:?}, noise {noise}, ‖z‖² × {latent_norm}");
+        let unmoved = moved(&model, usize::MAX, &[], 0.0);
+        let expected = mean(energies(&unmoved, &input(noise), &x).into_iter());
+        let found = figures.get("energy").expect("reported");
+        assert!((found - expected).abs() < 1e-5 * expected, "{what}: {found} against {expected}");
+        // [energy, penalty, decoder's penalty, σ of the noise, ‖z‖²]
+        let right = [1.0, 0.02, 0.0, noise, f64::from(latent_norm)];
+        let changed = [(0, 2.0), (1, 0.0), (1, 0.01), (2, 0.02), (3, if noise > 0.0 { 0.0 } else { 0.1 })];
+        let of_latents = [(4, 0.0), (4, 0.1)].into_iter().filter(|_| latent_norm > 0.0);
+        let wrong: Vec<[f64; 5]> = changed
+            .into_iter()
+            .chain(of_latents)
+            .map(|(index, value)| {
+                let mut terms = right;
+                terms[index] = value;
+                terms
+            })
+            .collect();
+        slopes_agree(&what, &model, &gradients, &right, &wrong, |model, terms| {
+            let input = input(terms[3]);
+            terms[0] * mean(energies(model, &input, &x).into_iter())
+                + terms[1] * weights_squared(&model.encoder)
+                + terms[2] * weights_squared(&model.decoder)
+                + terms[4] * squares(&latents(model, &input)) / SAMPLES as f64
+        });
     }
 }
 

@@ -41,6 +41,11 @@ impl HalvesEngine {
         Self(KeptEngine::new(engine, device))
     }
 
+    /// The same engine, for losses that do not depend on the latent.
+    pub(crate) const fn kept(&self) -> &KeptEngine {
+        &self.0
+    }
+
     /// The device of the tensors, without autodiff.
     pub(crate) fn device(&self) -> &Device {
         self.0.device()

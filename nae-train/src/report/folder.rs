@@ -12,6 +12,7 @@ use nae_data::digest::hex;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::commit;
 use crate::config::Config;
 use crate::config::preset::{self, Recorded};
 use crate::device::DeviceChoice;
@@ -129,6 +130,7 @@ impl RunFolder {
         let recorded = Recorded {
             seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit::get(),
             data_sha256: Some(facts.data_sha256.clone()),
             preset: config.raw().clone(),
         };

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::commit;
 use crate::config::MethodKind;
 use crate::eval::{OutlierSet, Table};
 use crate::run::Prepared;
@@ -149,6 +150,7 @@ impl Summary<'_> {
     pub fn json(&self) -> serde_json::Value {
         json!({
             "version": env!("CARGO_PKG_VERSION"),
+            "commit": commit::get(),
             "preset": self.prepared.config.name(),
             "data_sha256": self.prepared.data_sha256,
             "method": self.prepared.config.method(),

@@ -1,9 +1,11 @@
 //! Reproduction of the paper's experiments: the one in two dimensions, [`gaussians8`]; those with a table of AUROC,
-//! [`detection`]; illustrations, [`pictures`]. [`record`] describes the experiment of a folder. [`stopping`] is a
+//! [`detection`]; illustrations, [`pictures`]. [`record`] describes the experiment of a folder, and [`origin`]
+//! what made a model. [`stopping`] is a
 //! study that is not in the paper: by which signal to stop training.
 
 pub mod detection;
 pub mod gaussians8;
+pub mod origin;
 pub mod pictures;
 pub mod record;
 pub mod stopping;

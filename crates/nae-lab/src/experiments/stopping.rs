@@ -267,7 +267,7 @@ mod tests {
         let path = folder.join(name);
         std::fs::create_dir(&path).expect("makes");
         let preset = preset::load("digits").expect("known").raw().clone();
-        let recorded = preset::Recorded { seed: 0, version: String::new(), data_sha256: None, preset };
+        let recorded = preset::Recorded { seed: 0, version: String::new(), commit: None, data_sha256: None, preset };
         std::fs::write(path.join("config.toml"), toml::to_string(&recorded).expect("serialises")).expect("writes");
         let mut text = "{\"kind\":\"step\",\"step\":1}\nno JSON\n".to_owned();
         for &(update, distance, selection, negative, auroc) in looks {

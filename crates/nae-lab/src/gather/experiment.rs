@@ -66,10 +66,10 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         }
     }
     check_data(&experiment, &all)?;
-    // Equal except for the time, and for the digest of the data, which was checked and need not be recorded.
+    // Equal except for the time, for what made them, and for the digest of the data, which was checked and need not be recorded.
     let same = |a: &detection::Finished, b: &detection::Finished| {
-        let (processor_seconds, data_sha256) = (b.processor_seconds, b.data_sha256.clone());
-        detection::Finished { processor_seconds, data_sha256, ..a.clone() } == *b
+        let (processor_seconds, data_sha256, origin) = (b.processor_seconds, b.data_sha256.clone(), b.origin.clone());
+        detection::Finished { processor_seconds, data_sha256, origin, ..a.clone() } == *b
     };
     let name = |model: &detection::Finished| format!("{}, seed {}", model.cell, model.seed);
     let finished = once(all, name, same)?;
@@ -77,7 +77,7 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
     let rows = detection::summary::rows(&experiment, &finished);
     Ok(Gathered {
         json: detection::summary::json(&experiment, selection.as_deref(), &rows, &finished),
-        text: detection::summary::terminal(&experiment, &rows),
+        text: detection::summary::terminal(&experiment, &rows, &finished),
         unfinished: unfinished(folders)?,
     })
 }
@@ -113,12 +113,12 @@ fn densities(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         all.extend(experiment.finished(folder)?.into_iter().map(|model| (folder, model)));
     }
     let name = |model: &gaussians8::Finished| model.cell.to_string();
-    let finished = once(all, name, |a, b| a == b)?;
+    let finished = once(all, name, |a, b| gaussians8::Finished { origin: b.origin.clone(), ..a.clone() } == *b)?;
     let experiment = of(seeds(finished.iter().map(|model| model.cell.seed)))?;
     let rows = gaussians8::summary::rows(&experiment, &finished);
     Ok(Gathered {
-        json: gaussians8::summary::json(&experiment, &rows),
-        text: gaussians8::summary::terminal(&experiment, &rows),
+        json: gaussians8::summary::json(&experiment, &rows, &finished),
+        text: gaussians8::summary::terminal(&experiment, &rows, &finished),
         unfinished: unfinished(folders)?,
     })
 }
@@ -182,6 +182,7 @@ mod tests {
             kept_update: 0,
             diverged: false,
             processor_seconds: 0.0,
+            origin: Default::default(),
         };
         std::fs::create_dir_all(folder).expect("makes");
         experiment.record().write(folder).expect("writes");

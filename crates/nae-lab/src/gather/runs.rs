@@ -214,8 +214,13 @@ mod tests {
         let run = |device: Value, sha256: &str| {
             let mut json = result(&json!([{ "outliers": "bad (given)", "count": 30, "sha256": sha256 }]));
             json["device"] = device;
-            let recorded =
-                Recorded { seed: 0, version: "1".to_owned(), data_sha256: None, preset: config.raw().clone() };
+            let recorded = Recorded {
+                seed: 0,
+                version: "1".to_owned(),
+                commit: None,
+                data_sha256: None,
+                preset: config.raw().clone(),
+            };
             Run { folder: PathBuf::from("run"), recorded, settings: Value::Null, figures: figures(&json), json }
         };
         let apart = |one: Run, other: Run| one.belongs_with(&other).err().map(|error| error.to_string());

@@ -17,6 +17,22 @@ fn lines(path: &Path) -> Vec<serde_json::Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The commit that `--version` names; `None` where the program was built outside its repository.
+fn commit() -> Option<String> {
+    let output = nae_train().arg("--version").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let version = text.trim().strip_prefix("nae-train 0.1.0").unwrap();
+    let commit = version.strip_prefix(" (")?.strip_suffix(')').unwrap();
+    let hash = commit.strip_suffix("-modified").unwrap_or(commit);
+    assert!(hash.len() == 12 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()), "{text}");
+    Some(commit.to_owned())
+}
+
+/// The lines of `text` from the line `first` on.
+fn lines_from(text: &str, first: usize) -> String {
+    text.lines().skip(first).flat_map(|line| [line, "\n"]).collect()
+}
+
 #[test]
 fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
@@ -58,7 +74,29 @@ fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     assert!(output.status.success(), "{output:?}");
     let again: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(again == result, "{again}\n{result}");
-    assert_eq!(std::fs::read_to_string(two.join("cells.jsonl")).unwrap().lines().count(), 24);
+    let cells = std::fs::read_to_string(two.join("cells.jsonl")).unwrap();
+    assert_eq!(cells.lines().count(), 24);
+
+    // A table whose models are of several programs names them.
+    let own = commit();
+    assert_eq!(result["commits"], serde_json::json!([own]));
+    let of_another = |line: &str| {
+        let mut cell: serde_json::Value = serde_json::from_str(line).unwrap();
+        cell["commit"] = "0123456789ab".into();
+        cell.to_string() + "\n"
+    };
+    let changed: String = cells.lines().take(15).map(of_another).chain([lines_from(&cells, 15)]).collect();
+    let table = |cells: &str| {
+        std::fs::write(two.join("cells.jsonl"), cells).unwrap();
+        String::from_utf8(reproduce(&two, &["--seeds", "2"]).stdout).unwrap()
+    };
+    let own = own.unwrap_or_else(|| "not recorded".to_owned());
+    let mut named = [("0123456789ab", 15), (own.as_str(), 9)];
+    named.sort_unstable();
+    let [one_of, other] = named.map(|(commit, count)| format!("{commit} ({count})"));
+    let text = table(&changed);
+    assert!(text.contains(&format!("\nThe models are of several commits: {one_of}, {other}.\n")), "{text}");
+    assert!(!table(&cells).contains("several"));
 
     let output = reproduce(&two, &["--engine", "burn"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("leave --device and --engine out"));

@@ -24,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Seeds;
 use crate::experiments::Scale;
+use crate::experiments::origin::Origin;
 use crate::experiments::record::{Record, RecordError};
 use nae_data::idx;
 use nae_data::own::{self, Corrupt};
@@ -98,6 +99,9 @@ pub struct Finished {
     pub diverged: bool,
     /// The processor time of its training, in seconds.
     pub processor_seconds: f64,
+    /// What made it.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 impl Finished {
@@ -458,6 +462,7 @@ impl Experiment {
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,
+            origin: Origin::here(Some(engine)),
         };
         Ok((finished, both.first))
     }

@@ -164,6 +164,7 @@ mod tests {
             kept_update: 0,
             diverged: false,
             processor_seconds: 0.0,
+            origin: Default::default(),
         };
         // The mean over seeds decides, not the best seed.
         let models = [

@@ -10,6 +10,7 @@ use super::search::{Tried, chosen};
 use super::settings::{Cell, Published};
 use super::{Experiment, Finished};
 use crate::compare::Estimate;
+use crate::experiments::origin;
 use nae_train::config::{MethodKind, TableColumn};
 use nae_train::eval::FOOTNOTE;
 
@@ -139,7 +140,7 @@ const SEARCH: &str = "\nIn brackets what was chosen, for each column by the AURO
      counts once all of its candidates have run.";
 
 /// The table for a terminal.
-pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
+pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["cell", "outliers", "method", "paper", "ours", "at least the paper's"]);
@@ -186,8 +187,10 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
         Some(seeds) => format!("ours as mean ± standard error over up to {seeds} seeds"),
     };
     let search = if settings.search { SEARCH } else { "" };
+    let counted = settings.cells.iter().flat_map(|cell| tried(experiment, cell, finished).models);
+    let note = origin::note(counted.map(|model| &model.origin));
     format!(
-        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}",
+        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}{note}",
         settings.title,
         settings.source,
         scale.name(),

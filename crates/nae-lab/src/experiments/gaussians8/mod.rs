@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::Seeds;
 use crate::density::GridError;
 use crate::experiments::Scale;
+use crate::experiments::origin::Origin;
 use crate::experiments::record::{Record, RecordError};
 use cell::{Cell, Job};
 use nae_train::arch::checkpoint::CheckpointError;
@@ -93,6 +94,9 @@ pub struct Finished {
     pub result: Option<cell::Distances>,
     /// Some of the last negative samples, for the picture.
     pub negatives: Vec<[f32; 2]>,
+    /// What made it.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 impl Experiment {
@@ -153,7 +157,8 @@ impl Experiment {
             let trained = shard::undivided(|| job.train(device, stop))?;
             let cell = job.cell();
             trained.model.save(&path.join(cell.checkpoint()))?;
-            journal.append(&Finished { cell, result: trained.result, negatives: trained.negatives })?;
+            let origin = Origin::here(None);
+            journal.append(&Finished { cell, result: trained.result, negatives: trained.negatives, origin })?;
             done();
             Ok(())
         });

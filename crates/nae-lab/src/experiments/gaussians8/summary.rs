@@ -1,5 +1,6 @@
 //! The table of the experiment, over seeds, and its picture, for the first seed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use burn::tensor::Device;
@@ -12,6 +13,7 @@ use super::{Experiment, ExperimentError, Finished, NAME};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
 use crate::density::{Grid, GridDensity};
+use crate::experiments::origin;
 use nae_train::seed::Stream;
 
 /// The number of data points drawn in each panel.
@@ -63,19 +65,21 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
 }
 
 /// The results, for programs.
-pub fn json(experiment: &Experiment, rows: &[Row]) -> Value {
+pub fn json(experiment: &Experiment, rows: &[Row], finished: &[Finished]) -> Value {
+    let commits: BTreeSet<_> = finished.iter().map(|model| &model.origin.commit).collect();
     json!({
         "experiment": NAME,
         "scale": experiment.scale(),
         "seeds": experiment.seeds().iter().collect::<Vec<_>>(),
         "version": env!("CARGO_PKG_VERSION"),
+        "commits": commits,
         "settings": experiment.settings().text(),
         "rows": rows,
     })
 }
 
 /// The table for a terminal.
-pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
+pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["D_z", "method", "total variation", "KL, nats", "mass off the data", "T"]);
@@ -95,9 +99,10 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
     format!(
         "{}, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
-         {table}",
+         {table}{}",
         experiment.settings().target().title(),
-        experiment.scale().name()
+        experiment.scale().name(),
+        origin::note(finished.iter().map(|model| &model.origin))
     )
 }
 
