@@ -62,13 +62,15 @@ impl core::error::Error for SettingsError {}
 
 impl<P: OutputPin> Judge<P> {
     /// Returns the state before the first score; the pin is not changed. Drift is measured in thresholds, or in units
-    /// of energy if the model has no threshold.
+    /// of energy if the model has no threshold, or one that is not above 0: then its normal images are reconstructed
+    /// exactly, every other image is an anomaly, and no drift is reported.
     ///
     /// # Errors
     /// [`SettingsError`] if the settings of the alarm or of the drift watch are invalid.
     pub fn new(pin: P, threshold: Option<f32>) -> Result<Self, SettingsError> {
-        let unit = threshold.unwrap_or(1.0);
         let (tolerance, limit) = DRIFT;
+        // The limit must be above 0 and finite for every model.
+        let unit = threshold.filter(|threshold| *threshold > 0.0).unwrap_or(1.0).min(f32::MAX / limit);
         Ok(Self {
             pin,
             filter: ALARM.and_then(AlarmFilter::new).map_err(SettingsError::Alarm)?,

@@ -11,14 +11,15 @@ pub type Ring<const LEN: usize, const N: usize> = Queue<Queued<LEN>, N>;
 #[derive(Clone, Copy, Debug)]
 pub struct Queued<const LEN: usize> {
     image: [u8; LEN],
-    /// Number of images lost before this one, since the start.
+    /// Number of images lost before this one, since the start: its low 32 bits, to be compared for equality.
     lost: u32,
 }
 
 /// The producer's end, for an interrupt.
 pub struct Feed<'a, const LEN: usize> {
     producer: Producer<'a, Queued<LEN>>,
-    lost: u32,
+    /// Must not stop at its greatest value, or no gap would be seen afterwards.
+    lost: u64,
 }
 
 /// The application's end: a source of images. `wait` is called after the ring was found empty, to sleep until the next
@@ -59,8 +60,8 @@ pub fn ring<const LEN: usize, const N: usize, W: FnMut() -> bool>(
 impl<const LEN: usize> Feed<'_, LEN> {
     /// Puts an image in; returns `false` if there is no room, and the image is lost.
     pub fn offer(&mut self, image: [u8; LEN]) -> bool {
-        let fits = self.producer.enqueue(Queued { image, lost: self.lost }).is_ok();
-        self.lost = self.lost.saturating_add(u32::from(!fits));
+        let fits = self.producer.enqueue(Queued { image, lost: self.lost as u32 }).is_ok();
+        self.lost = self.lost.wrapping_add(u64::from(!fits));
         fits
     }
 
@@ -74,9 +75,9 @@ impl<const LEN: usize> Feed<'_, LEN> {
         self.producer.is_empty()
     }
 
-    /// Number of images lost so far.
+    /// Number of images lost so far, at most [`u32::MAX`].
     pub const fn lost(&self) -> u32 {
-        self.lost
+        if self.lost > u32::MAX as u64 { u32::MAX } else { self.lost as u32 }
     }
 }
 
@@ -105,6 +106,26 @@ impl<const LEN: usize, W: FnMut() -> bool> ImageSource for QueuedImages<'_, LEN,
                 return Err(EndOfImages);
             }
             can_come = (self.wait)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The count of lost images passes the greatest number: gaps are still seen.
+    #[test]
+    fn a_gap_is_seen_after_any_number_of_lost_images() {
+        let mut memory = Ring::<1, 3>::new();
+        let (mut feed, mut images) = ring(&mut memory, || false);
+        (feed.lost, images.lost) = (u64::from(u32::MAX - 1), u32::MAX - 1);
+        let mut image = [0];
+        for number in 0..3 {
+            assert!(feed.offer([1]) && feed.offer([2]) && !feed.offer([3]));
+            assert_eq!((images.capture(&mut image), images.follows()), (Ok(()), number == 0), "{number}");
+            assert_eq!((images.capture(&mut image), images.follows()), (Ok(()), true), "{number}");
+            assert_eq!(feed.lost(), u32::MAX);
         }
     }
 }

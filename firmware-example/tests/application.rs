@@ -87,6 +87,24 @@ fn after_an_overflow_the_watch_on_drift_begins_anew() {
     assert_eq!([5.0; 4].map(&mut drift)[3], Drift::Rising);
 }
 
+/// A model whose normal images are reconstructed exactly has the threshold 0; others have a very small or a very large one.
+#[test]
+fn the_application_starts_with_any_threshold() {
+    let state = Cell::new(None);
+    for threshold in [0.0, -0.0, -3.6e-7, -1.0, f32::MIN, 1e-45, f32::MIN_POSITIVE, 1e38, f32::MAX] {
+        let judge = Judge::new(Pin(&state), Some(threshold));
+        let mut judge = judge.unwrap_or_else(|error| panic!("{threshold}: {error}"));
+        let report = judge.observe(Score { energy: threshold, p_value: None }, Some(Verdict::Normal)).unwrap();
+        assert_eq!((report.alarm, report.drift), (false, Drift::Steady), "{threshold}");
+    }
+    // All energies above a threshold of 0 count as energies at it, which is no shift.
+    let mut judge = Judge::new(Pin(&state), Some(0.0)).unwrap();
+    let mut judged = |energy| judge.observe(Score { energy, p_value: None }, Some(Verdict::of(energy, 0.0))).unwrap();
+    let reports = [0.0, 1.0, 1.0, 1.0].map(&mut judged);
+    assert_eq!(reports.map(|report| report.alarm), [false, false, false, true]);
+    assert!(reports.iter().all(|report| report.drift == Drift::Steady));
+}
+
 /// A serial line that gives bytes, then an overrun.
 struct Line<'a>(&'a [u8]);
 

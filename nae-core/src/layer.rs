@@ -142,8 +142,9 @@ impl Padding {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ResizeMode {
-    /// Nearest neighbour, source index ⌊i·in/out⌋: PyTorch's `nearest`, ONNX's `asymmetric` with `floor`. If `out` is a
-    /// multiple of `in`, ONNX's default (`half_pixel`, `round_prefer_floor`) gives the same result.
+    /// Nearest neighbour, source index ⌊i·in/out⌋: PyTorch's `nearest`, ONNX's `asymmetric` with `floor`, up to the
+    /// rounding of their scale (in/out as a float: from 2 to 82 pixels, i = 41 differs). If `out` is a multiple of
+    /// `in`, ONNX's default (`half_pixel`, `round_prefer_floor`) gives the same result.
     Nearest,
     /// Bilinear with the corners' centres aligned: source i·(in − 1)/(out − 1), or 0 if `out` is 1.
     BilinearAlignCorners,

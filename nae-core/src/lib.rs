@@ -4,8 +4,9 @@
 //! the `.nae` model format and the engine that runs it.
 //!
 //! It uses no `std` and no heap, panics on no input, and contains `unsafe` only in two folders of assembly for
-//! Cortex-M. Training, ONNX, image files, and the host's side of a `.nae` file, which plans and writes it, are in other
-//! crates (see `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
+//! Cortex-M. (In a build with overflow checks, the public functions of [`kernels::int8`] can panic on windows and shapes
+//! that the parser would refuse.) Training, ONNX, image files, and the host's side of a `.nae` file, which plans and
+//! writes it, are in other crates (see `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
 //!
 //! | module | contents |
 //! |---|---|
@@ -24,8 +25,10 @@
 //! | [`kernels`] | the arithmetic of the layers; the kernels for quantized layers are public |
 //!
 //! # Numbers
-//! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through
-//! `libm`. So a result is the same, bit for bit, on every target whose `f32` is IEEE 754 with
+//! Arithmetic is `f32` in a fixed, documented order; roots and exponentials go through `libm`.
+//! Exceptions: 8-bit layers and energies are computed in integers, up to their last steps; group
+//! normalization adds up its pixels in `f64`; ranks, rates and confidences of thresholds are
+//! computed in `f64`. So a result is the same, bit for bit, on every target whose `f32` is IEEE 754 with
 //! round-to-nearest and subnormals (hosts, Cortex-M4F with its FPU in the reset state, Cortex-M3
 //! by software).
 //!

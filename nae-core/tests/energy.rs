@@ -100,6 +100,7 @@ fn bad_input_is_an_error() {
     // Finite input whose energy is not.
     let far = [f32::MAX; 4];
     assert_eq!(Energy::SquaredL2.evaluate(&far, &x, shape), Err(EnergyError::NonFinite));
+    assert_eq!(Energy::Ssim.evaluate(&far, &x, shape), Err(EnergyError::NonFinite));
 }
 
 #[test]
@@ -128,6 +129,19 @@ proptest! {
     fn ssim_stays_in_its_range(values in prop::collection::vec(0.0f32..=1.0, 2 * 169)) {
         let (x, y) = values.split_at(169);
         let energy = Energy::Ssim.evaluate(x, y, Shape::new(1, 13, 13)).unwrap();
-        prop_assert!((-1e-5..=2.0).contains(&energy));
+        prop_assert!((0.0..=2.0).contains(&energy));
+    }
+
+    /// Rounding could otherwise take the energy of nearly equal images below 0.
+    #[test]
+    fn ssim_of_nearly_equal_images_is_not_negative(
+        x in prop::collection::vec(0.0f32..=1.0, 169),
+        changes in prop::collection::vec(-1e-5f32..=1e-5, 169),
+    ) {
+        let y: Vec<f32> = x.iter().zip(&changes).map(|(x, change)| x + change).collect();
+        for y in [&x, &y] {
+            let energy = Energy::Ssim.evaluate(&x, y, Shape::new(1, 13, 13)).unwrap();
+            prop_assert!((0.0..1e-3).contains(&energy), "{energy}");
+        }
     }
 }

@@ -288,3 +288,31 @@ fn values_whose_norm_overflows_are_normalised() {
     assert_eq!(result.map(|_| ()), Err(EngineError::NonFiniteResult));
     assert_eq!(arena[..4], [0.5, -0.5, 0.5, 0.5]);
 }
+
+/// Normalised values do not depend on a gain before them, up to the range of `f32` for their squares; beyond it there is an
+/// error, and not a result as of values that are all equal.
+#[test]
+fn a_variance_beyond_f32_is_no_result() {
+    let shape = Shape::new(4, 1, 1);
+    let run = |gain: f32| {
+        let diagonal: Vec<f32> = (0..16).map(|i| if i % 5 == 0 { gain } else { 0.0 }).collect();
+        let mut graph = Graph::new(shape);
+        graph.push(Dense::from_out_in(&diagonal, [4, 4], None).unwrap());
+        let (scale, shift) = (vec![1.0; 4], vec![0.25; 4]);
+        graph.push(GroupNormalize { groups: 1, scale, shift, epsilon: 1e-5 });
+        // What limits values must not hide it.
+        graph.push(Activation::Relu);
+        let bytes = aligned(&emit(&graph).unwrap());
+        let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
+        let mut arena = vec![0.0; model.arena_len()];
+        let output = Engine::new(&model).unwrap().run(&[1.0, 2.0, 3.0, 4.0], &mut arena)?;
+        Ok(output.reconstruction.to_vec())
+    };
+    let near: Vec<f32> = run(1e3).unwrap();
+    for (found, expected) in run(1e18).unwrap().iter().zip(&near) {
+        assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+    }
+    for gain in [1e20, 1e30, 8e37] {
+        assert_eq!(run(gain), Err(EngineError::NonFiniteResult), "{gain}");
+    }
+}

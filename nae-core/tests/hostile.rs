@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use models::floats;
 use nae_core::Shape;
 use nae_core::engine::Engine;
-use nae_core::kernels::int8::Layout;
-use nae_core::layer::{Element, Padding};
-use nae_core::model::{Kind, LayerFault, Model, ModelError, Operation};
+use nae_core::kernels::int8::{self, L2Normalize, Layout, Multiplier, Range};
+use nae_core::layer::{Activation, Element, Padding};
+use nae_core::model::{Geometry, Int8Linear, Kind, LayerFault, Linear, Model, ModelError, Operation, Record, Span};
 use nae_core::quantization::Quantization;
-use nae_graph::{AveragePool2d, Graph, GraphError, Int8Layer, Int8Operation, emit};
+use nae_graph::{AveragePool2d, Dense, Graph, GraphError, Int8Layer, Int8Operation, emit};
 use proptest::prelude::*;
 
 /// Puts the right checksum and length into a file that is long enough to have them.
@@ -277,6 +277,75 @@ fn faults_of_8_bit_models_are_named() {
     // The first multiplier of the addition: its shift must not be above 0.
     let addition = parameters + 4 * word(128 + 80 * 13 + 72);
     assert_eq!(fault(addition + 4, &1i32.to_le_bytes()), named(13, LayerFault::Quantization));
+}
+
+/// If layers could share weights, each would check them again: parsing would take the length times the number of layers.
+#[test]
+fn layers_with_more_parameters_than_the_file_has_are_refused() {
+    let dense = |layers: usize| {
+        let mut graph = Graph::new(Shape::vector(4));
+        for _ in 0..layers {
+            graph.push(Dense::from_out_in(&[0.5; 16], [4, 4], None).unwrap());
+        }
+        emit(&graph).unwrap()
+    };
+    let both = dense(2);
+    // The second layer uses the first one's weights and biases, and the file ends with those.
+    let shared = |words: usize| {
+        let mut file = both[..128 + 2 * 80].to_vec();
+        file.extend_from_slice(&both[128 + 2 * 80..][..4 * words]);
+        file[32..36].copy_from_slice(&(words as u32).to_le_bytes());
+        let (first, second) = (128 + 48, 128 + 80 + 48);
+        file.copy_within(first..first + 16, second);
+        mend(&mut file);
+        try_to_run(&file)
+    };
+    assert_eq!(shared(20), Err(named(1, LayerFault::Weights)));
+    assert_eq!(shared(39), Err(named(1, LayerFault::Weights)));
+    // Words that no layer uses are no fault.
+    assert_eq!(shared(40), Ok(()));
+    assert_eq!(try_to_run(&both), Ok(()));
+}
+
+/// Numbers beyond what the parser lets through: nothing overflows.
+#[test]
+fn public_functions_take_extreme_numbers() {
+    let record = |operation| Record {
+        input: 0,
+        output: Shape::new(usize::MAX, 2, 2),
+        element: Element::F32,
+        offset: 0,
+        operation,
+    };
+    let (weights, bias) = (Span::default(), Span::default());
+    let linear = Linear::F32 { weights, bias, activation: Activation::Tanh };
+    let most = usize::MAX;
+    let geometry = Geometry { kernel: [most; 2], stride: [most; 2], padding: Padding::all(most) };
+    let pair =
+        Int8Linear { layout: Layout::Paired, weights, bias, shared_multiplier: None, clamp: [-128, 127], scratch: 0 };
+    for linear in [linear, Linear::I8(pair)] {
+        for operation in [
+            Operation::Dense(linear),
+            Operation::Conv2d(geometry, linear),
+            Operation::ConvTranspose2d { geometry, output_padding: [most; 2], linear },
+        ] {
+            let record = record(operation);
+            let huge = Shape::new(most, most, most);
+            assert_eq!((record.parameter_count(huge), record.operations(huge)), (u64::MAX, u64::MAX));
+            assert!(record.parameter_count(Shape::new(1, 1, 1)) > 0);
+        }
+    }
+    let normalized = |shift| {
+        let gain = Multiplier { value: 1 << 30, shift };
+        let layer = L2Normalize { input_zero_point: 0, least: 0, gain, range: Range::full(0) };
+        let mut values = [3, -4, 0];
+        int8::l2_normalize(&layer, &mut values);
+        values
+    };
+    // As for any shift beyond the greatest or the least.
+    assert_eq!((normalized(i32::MAX), normalized(31)), (normalized(30), normalized(30)));
+    assert_eq!((normalized(i32::MIN), normalized(-32)), (normalized(-31), normalized(-31)));
+    assert_eq!(normalized(8), [77, -102, 0]);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 #[path = "int8/rounding.rs"]
 mod rounding;
 
+use nae_core::Shape;
 use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Sums};
+use nae_core::layer::Padding;
 use nae_graph::int8_weights::{self as pack, Unpacked};
 use proptest::prelude::*;
 use rounding::{multiplier, once, twice};
@@ -22,6 +24,19 @@ proptest! {
     fn requantisation_equals_exact_arithmetic(x in any::<i32>(), m in multiplier()) {
         prop_assert_eq!(m.apply(x), once(x, m));
         prop_assert_eq!(m.apply_twice(x), twice(x, m));
+    }
+
+    /// Any sum, and any factor with any shift: no step saturates before the last.
+    #[test]
+    fn two_roundings_are_those_of_tflite_for_any_sum(
+        x in prop_oneof![any::<i32>(), i32::MAX - 100_000..=i32::MAX, i32::MIN..=i32::MIN + 100_000],
+        value in prop_oneof![1i32 << 30..=i32::MAX, i32::MAX - 100_000..=i32::MAX],
+        shift in -31i32..=30,
+    ) {
+        // A shift to the left comes first, and wraps.
+        let shifted = x.wrapping_shl(shift.max(0) as u32);
+        let expected = twice(shifted, Multiplier { value, shift: shift.min(0) });
+        prop_assert_eq!(Multiplier { value, shift }.apply_twice(x), expected);
     }
 
     #[test]
@@ -56,6 +71,33 @@ proptest! {
             prop_assert!((f64::from(*y) - want).abs() <= 0.5 + 2e-6, "{} {}", y, want);
         }
     }
+}
+
+#[test]
+fn a_factor_of_zero_has_no_sign() {
+    let zero = Some(Multiplier { value: 0, shift: 0 });
+    assert_eq!((Multiplier::from_real(0.0), Multiplier::from_real(-0.0)), (zero, zero));
+    assert_eq!(Multiplier::from_real(-f64::MIN_POSITIVE), None);
+}
+
+/// The greatest sums that the layout takes, with the shifts where a half added to them would pass 32 bits.
+#[test]
+fn large_biases_are_rounded_as_by_tflite() {
+    assert_eq!(Multiplier { value: i32::MAX, shift: -24 }.apply_twice(i32::MAX), 128);
+    assert_eq!(Multiplier { value: i32::MAX, shift: -31 }.apply_twice(i32::MAX), 1);
+    let windows = int8::Windows {
+        input: Shape::vector(1),
+        output: Shape::vector(2),
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: Padding::NONE,
+    };
+    let bias = i32::MAX - 40_000;
+    let channels = [[bias, i32::MAX, -24], [-bias, i32::MAX, -24]];
+    let weights = int8::Weights { layout: Layout::Plain, words: &[0], channels: &channels };
+    let mut output = [0; 2];
+    int8::conv2d(&windows, 0, weights, Range::full(-10), &mut [], &[0], &mut output);
+    assert_eq!(output, [118, -128]);
 }
 
 #[test]

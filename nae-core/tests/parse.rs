@@ -11,7 +11,7 @@ use nae_core::contract::{LengthError, Preprocessing, ResizeFilter};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::engine::Engine;
-use nae_core::format::seal;
+use nae_core::format::{Geometry, Int8Linear, Linear, Operation, Pair, Record, Span, seal};
 use nae_core::kernels::int8::Layout;
 use nae_core::layer::{Activation, Element, Padding};
 use nae_core::model::{Model, ModelError, Operators};
@@ -100,13 +100,15 @@ fn operations(graph: &Graph) -> u64 {
 #[test]
 fn layers_that_do_not_multiply_count_by_the_values_they_write() {
     use nae_core::layer::ResizeMode::{BilinearAlignCorners, Nearest};
+    // A pooling of 2×2 windows, and the energy.
+    let others = |side| if side != 4 { (4 + 1 + 8) * 32 + 32 } else { 32 };
     let count = |op: Op, side: usize| {
         let mut graph = Graph::new(Shape::new(2, 4, 4));
         graph.push(op);
         if side != 4 {
             graph.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
         }
-        operations(&graph) - if side != 4 { 5 * 32 } else { 0 } - 32 // the pooling, and the energy
+        operations(&graph) - others(side)
     };
     let resize = |mode| Op::Resize { height: 8, width: 8, mode };
     assert_eq!((count(resize(Nearest), 8), count(resize(BilinearAlignCorners), 8)), (128, 4 * 128));
@@ -126,13 +128,14 @@ fn layers_that_do_not_multiply_count_by_the_values_they_write() {
     assert_eq!(count(normalize.into(), 4), 4 * 32);
 }
 
-/// Dense layers from 4 values to 3 and back, with a tanh: 24 products, the values, the exponentials, the energy.
+/// Dense layers from 4 values to 3 and back, with a tanh: 24 products, the values with the exponentials or without, 8 more for
+/// each sum, the energy.
 #[test]
 fn what_multiplies_counts_its_values_too() {
     let mut graph = Graph::new(Shape::vector(4));
     graph.push(Dense::from_out_in(&[0.5; 12], [3, 4], None).unwrap().with_activation(Activation::Tanh));
     graph.push(Dense::from_out_in(&[0.25; 12], [4, 3], None).unwrap());
-    assert_eq!(operations(&graph), 24 + 16 * 3 + 4 + 4);
+    assert_eq!(operations(&graph), 24 + (16 + 8) * 3 + (1 + 8) * 4 + 4);
 }
 
 #[test]
@@ -147,6 +150,67 @@ fn every_window_of_structural_similarity_counts() {
     assert_eq!(count(3, 12, 20), 5 * 121 * 3 * 2 * 10);
     // As the energy has it: windows are no larger than the image.
     assert_eq!(count(1, 4, 12), 5 * 4 * 11 * 2);
+}
+
+/// A layout that copies rows of the image for each row of results counts what it copies, also of columns that no window
+/// reads: a file of a few kilobytes could otherwise take hundreds of times as long as it says.
+#[test]
+fn what_a_layout_copies_counts() {
+    let scale = Element::I8(Quantization::new(1.0 / 255.0, -128).unwrap());
+    let linear = |layout| {
+        Linear::I8(Int8Linear {
+            layout,
+            weights: Span::default(),
+            bias: Span::default(),
+            shared_multiplier: None,
+            clamp: [-128, 127],
+            scratch: 0,
+        })
+    };
+    let count = |input: Shape, output: Shape, operation| {
+        Record { input: 0, output, element: scale, offset: 0, operation }.operations(input)
+    };
+    // Windows at both ends of the rows only: 25 rows of 200 columns are copied for each of 16 rows.
+    let wide = Geometry { kernel: [25, 1], stride: [1, 199], padding: Padding::NONE };
+    let wide = |channels, layout| {
+        count(Shape::new(channels, 40, 200), Shape::new(1, 16, 2), Operation::Conv2d(wide, linear(layout)))
+    };
+    for channels in [1, 3] {
+        let (plain, paired) = (wide(channels, Layout::Plain), wide(channels, Layout::Paired));
+        assert_eq!(paired - plain, 4 * 16 * 25 * 200 * channels as u64, "{channels} channels");
+    }
+    // Whole groups of channels are read in place.
+    assert_eq!(wide(4, Layout::Paired), wide(4, Layout::Plain));
+    // Phases of 2×1 taps, over 7 rows of 9 columns in all, with a column more where a phase ends.
+    let geometry = Geometry { kernel: [4, 2], stride: [2, 2], padding: Padding::NONE };
+    let up = |layout| {
+        let operation = Operation::ConvTranspose2d { geometry, output_padding: [0, 0], linear: linear(layout) };
+        count(Shape::new(3, 3, 5), Shape::new(8, 8, 10), operation)
+    };
+    let copied = up(Layout::Paired) - up(Layout::Plain);
+    let exact = 4 * (8 * 2) * (2 * 5) * 3;
+    assert!((exact..=2 * exact).contains(&copied), "{copied}, {exact} are copied");
+}
+
+/// A change of scale takes about as long as the end of a sum.
+#[test]
+fn values_of_8_bits_that_change_their_scale_count_as_sums() {
+    let scale = Quantization::new(0.02, 3).unwrap();
+    let count = |operation, element| {
+        let record = Record { input: 0, output: Shape::vector(10), element, offset: 0, operation };
+        record.operations(Shape::vector(10))
+    };
+    let integers = Element::I8(scale);
+    for operation in [
+        Operation::Add(Pair { other: 0, int8: None }),
+        Operation::Multiply(Pair { other: 0, int8: None }),
+        Operation::Quantize,
+        Operation::Requantize { multiplier: 0 },
+    ] {
+        assert_eq!(count(operation, integers), (1 + 8) * 10, "{operation:?}");
+    }
+    assert_eq!(count(Operation::Reshape, integers), 10);
+    assert_eq!(count(Operation::Dequantize, Element::F32), 10);
 }
 
 #[test]
@@ -296,6 +360,20 @@ fn quantized(low: f32, high: f32, quantization: Quantization, bytes: &[u8; 4]) -
     assert_eq!(image, [1; 4], "nothing is written");
     assert_eq!(model.quantize_bytes(bytes, &mut image), Ok(()));
     image
+}
+
+#[test]
+fn the_ends_of_a_range_are_those_of_the_bytes() {
+    for (low, high) in [(0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-2.117_904, 2.64), (1e-3, 1e30), (-0.3, 0.1)] {
+        let range = Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
+        assert_eq!(range.value(0), low);
+        let largest = high.abs().max(low.abs());
+        assert!((range.value(255) - high).abs() <= largest * f32::EPSILON, "{low} {high}");
+    }
+    for high in [1.0, 0.5, 255.0, 1e-3] {
+        let range = Preprocessing::new(0.0, high, ResizeFilter::Box).unwrap();
+        assert_eq!(range.value(255), high, "no rounding from 0 on");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Partition {
         let path = folder.join(file);
         let text = std::fs::read_to_string(&path).map_err(|cause| {
             let expected = "expected CelebA's division of its images, beside the folder or archive";
-            DataError::at(&path, format_args!("{cause}; {expected} `{IMAGES}`"))
+            DataError::at(&path, format_args!("{cause}; {expected} `{IMAGES}`")).of_system(cause.kind())
         })?;
         let mut parts = HashMap::new();
         for (number, line) in text.lines().enumerate() {

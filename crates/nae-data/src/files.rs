@@ -18,6 +18,7 @@ use nae_simd::threads;
 use zip::ZipArchive;
 
 use crate::error::DataError;
+use crate::file_names::is_array;
 use crate::reading::Reading;
 use crate::tables::is_packed_table;
 
@@ -35,6 +36,8 @@ const DECODING: usize = 4;
 /// may exceed the limit of bytes.
 const TOGETHER: usize = 4;
 const TOGETHER_BYTES: usize = 64 << 20;
+/// A byte of an array counts as this many: it may be an image of its own, which is resized to hundreds of values.
+const BYTES_OF_AN_ARRAY: usize = 64;
 
 /// A folder, an archive or a file. It is opened again for every pass.
 #[derive(Clone, Debug)]
@@ -80,9 +83,9 @@ impl Files {
             Ok(_) => return Err(wrong("a device or a pipe")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let found = if is_packed(path) { "an archive with its name instead; unpack it" } else { "nothing" };
-                return Err(wrong(found));
+                return Err(wrong(found).of_system(io::ErrorKind::NotFound));
             }
-            Err(cause) => return Err(DataError::at(path, cause)),
+            Err(cause) => return Err(DataError::io(path, &cause)),
         };
         Ok(Self { path: path.to_owned(), kind })
     }
@@ -108,7 +111,7 @@ impl Files {
                 Ok(())
             }
             Kind::Tar | Kind::TarGz | Kind::Zip => {
-                let io = |cause: io::Error| DataError::at(&self.path, cause);
+                let io = |cause: io::Error| DataError::io(&self.path, &cause);
                 let file = File::open(&self.path).map_err(io)?;
                 let limit = unpacked_limit(file.metadata().map_err(io)?.len());
                 // Archives may be hostile, and the libraries that read them may panic.
@@ -144,7 +147,7 @@ impl Files {
             decoded.into_iter().try_for_each(|(name, decoded)| each(&name, decoded))
         };
         self.visit(wanted, &mut |name, content| {
-            bytes += content.as_ref().map_or(0, Vec::len);
+            bytes += content.as_ref().map_or(0, |bytes| weight(name, bytes.len()));
             waiting.push((name.to_owned(), content));
             if waiting.len() < TOGETHER * threads.get() && bytes < TOGETHER_BYTES {
                 return ControlFlow::Continue(());
@@ -178,7 +181,7 @@ impl Files {
                 }
                 Err(error) => {
                     let path = error.path().unwrap_or(&self.path).to_owned();
-                    return Err(DataError::at(&path, io::Error::from(error)));
+                    return Err(DataError::io(&path, &io::Error::from(error)));
                 }
             }
         }
@@ -199,6 +202,14 @@ impl Files {
         let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
         parts.join("/").replace(char::is_control, "\u{fffd}")
     }
+}
+
+/// What a file of `length` bytes counts among those that are decoded together.
+fn weight(name: &str, length: usize) -> usize {
+    // How many bytes the arrays of an .npz unpack to is not known.
+    let is_packed = name.to_ascii_lowercase().ends_with(".npz");
+    let of_array = if is_packed { TOGETHER_BYTES } else { length.saturating_mul(BYTES_OF_AN_ARRAY) };
+    if is_array(Path::new(name)) { of_array } else { length }
 }
 
 /// The path of the folder or archive called `name` in `folder`.
@@ -264,7 +275,7 @@ fn tar(archive: impl Read, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -
         if !entry.header().entry_type().is_file() || !wanted(&name) {
             continue;
         }
-        if each(&name, whole(entry, MAX_FILE)).is_break() {
+        if each(&name, whole(entry, MAX_FILE).0).is_break() {
             break;
         }
     }
@@ -291,12 +302,19 @@ fn zip(
         if name.ends_with('/') || !wanted(&name) {
             continue;
         }
-        let content = match archive.by_index(index) {
-            Ok(entry) if entry.is_file() => whole(entry, MAX_FILE.min(left)),
+        let (content, read) = match archive.by_index(index) {
+            Ok(entry) if entry.is_file() => {
+                // Several entries may share one file of the archive. Its packed bytes take time as well, also where they unpack
+                // to nothing; the size that a damaged header gives them may be larger than the archive.
+                let packed = entry.compressed_size().min(limit / MAX_RATIO);
+                let (content, unpacked) = whole(entry, MAX_FILE.min(left));
+                (content, unpacked.max(packed))
+            }
             Ok(_) => continue,
-            Err(error) => Err(error.to_string()),
+            Err(error) => (Err(error.to_string()), 0),
         };
-        left = left.saturating_sub(content.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        // What cannot be used is unpacked all the same.
+        left = left.saturating_sub(read);
         if left == 0 {
             return Err(format!("it unpacks to more than {limit} bytes"));
         }
@@ -307,12 +325,18 @@ fn zip(
     Ok(())
 }
 
-/// Reads all bytes of `entry`, up to `limit`.
-fn whole(entry: impl Read, limit: u64) -> Content {
+/// Reads all bytes of `entry`, up to `limit`; also returns the number of bytes that were read, whether they can be used or not.
+fn whole(entry: impl Read, limit: u64) -> (Content, u64) {
     let mut bytes = Vec::new();
     // The size that the entry's header gives is not trusted.
-    entry.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(bytes) }
+    let end = entry.take(limit + 1).read_to_end(&mut bytes);
+    let read = bytes.len() as u64;
+    let content = match end {
+        Err(error) => Err(error.to_string()),
+        Ok(_) if read > limit => Err(format!("it has more than {limit} bytes")),
+        Ok(_) => Ok(bytes),
+    };
+    (content, read)
 }
 
 /// Converts a name in an archive to the form of names in a folder, safe to print.
@@ -358,6 +382,7 @@ pub fn title(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -426,8 +451,8 @@ mod tests {
         let mut zeros = Limited::new(io::repeat(0), 1000);
         let mut bytes = Vec::new();
         assert!(zeros.read_to_end(&mut bytes).expect_err("no end").to_string().contains("100 times"));
-        assert_eq!(whole(io::repeat(0), 9), Err("it has more than 9 bytes".to_owned()));
-        assert_eq!(whole(io::repeat(0).take(9), 9), Ok(vec![0; 9]));
+        assert_eq!(whole(io::repeat(0), 9), (Err("it has more than 9 bytes".to_owned()), 10));
+        assert_eq!(whole(io::repeat(0).take(9), 9), (Ok(vec![0; 9]), 9));
         assert_eq!((unpacked_limit(1), unpacked_limit(1 << 30)), (1 << 30, 100 << 30));
 
         let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
@@ -444,6 +469,83 @@ mod tests {
         let error = zip(packed, 2000, &|_| true, &mut each).expect_err("too much");
         assert!(error.contains("2000 bytes"), "{error}");
         assert_eq!(seen, [true]);
+    }
+
+    /// Entries may share one file of the archive, and unpacking each of them takes its time.
+    #[test]
+    fn an_entry_that_is_too_large_counts_too() {
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in ["1", "2", "3"] {
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
+            writer.write_all(&[0; 600]).expect("packs");
+        }
+        let packed = writer.finish().expect("packs");
+        let mut seen = Vec::new();
+        let mut each = |_: &str, content: Content| {
+            seen.push(content.map(|bytes| bytes.len()));
+            ControlFlow::Continue(())
+        };
+        let end = zip(packed, 1000, &|_| true, &mut each);
+        assert_eq!(end, Err("it unpacks to more than 1000 bytes".to_owned()));
+        assert_eq!(seen, [Ok(600)]);
+    }
+
+    /// Blocks of deflate may be empty: reading them takes its time, and gives no byte.
+    #[test]
+    fn an_entry_of_nothing_counts_by_its_packed_size() {
+        let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        let empty = [0, 0, 0, 0xff, 0xff].repeat(599);
+        for name in 0..110 {
+            writer.start_file(name.to_string(), stored).expect("packs");
+            writer.write_all(&empty).expect("packs");
+            writer.write_all(&[1, 0, 0, 0xff, 0xff]).expect("packs");
+        }
+        let mut bytes = writer.finish().expect("packs").into_inner();
+        // Their blocks are taken for what they are, of no byte and no checksum.
+        for (mark, method) in [(b"PK\x03\x04", 8), (b"PK\x01\x02", 10)] {
+            let heads: Vec<usize> = (0..bytes.len() - 4).filter(|&at| bytes[at..].starts_with(mark)).collect();
+            assert_eq!(heads.len(), 110);
+            for at in heads {
+                bytes[at + method] = 8;
+                bytes[at + method + 6..at + method + 10].fill(0);
+                bytes[at + method + 14..at + method + 18].fill(0);
+            }
+        }
+        let mut seen = Vec::new();
+        let mut each = |_: &str, content: Content| {
+            seen.push(content);
+            ControlFlow::Continue(())
+        };
+        let end = zip(io::Cursor::new(bytes), 3000 * MAX_RATIO, &|_| true, &mut each);
+        assert_eq!(seen, vec![Ok(Vec::new()); 99]);
+        assert_eq!(end, Err("it unpacks to more than 300000 bytes".to_owned()));
+    }
+
+    /// An array of few bytes may hold many images: several in memory at once would take many times their bytes.
+    #[test]
+    fn arrays_of_many_images_are_decoded_one_after_the_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let most_at_once = |end: &str, length: usize| {
+            for name in 0..4 {
+                std::fs::write(folder.path().join(format!("{name}.{end}")), vec![0; length]).expect("writes");
+            }
+            let (waiting, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let decode = |_: &str, _: Vec<u8>| {
+                most.fetch_max(waiting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                Ok(())
+            };
+            let files = Files::open(folder.path()).expect("a folder");
+            let wanted = |name: &str| name.ends_with(end);
+            let each = &mut |_: &str, _: Result<(), String>| {
+                waiting.fetch_sub(1, Ordering::SeqCst);
+                ControlFlow::Continue(())
+            };
+            files.visit_decoded(&wanted, &decode, each).expect("reads");
+            most.into_inner()
+        };
+        assert_eq!((most_at_once("png", 2 << 20), most_at_once("npy", 1000)), (4, 4));
+        assert_eq!((most_at_once("npy", 2 << 20), most_at_once("npz", 1000)), (1, 1));
     }
 
     #[test]

@@ -58,8 +58,10 @@ fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), DataError>
     gzipped.push(".gz");
     let gzipped = PathBuf::from(gzipped);
     let found = [path.to_owned(), gzipped].into_iter().find(|path| path.is_file());
-    let Some(found) = found else { return Err(DataError::at(path, "neither it nor its .gz is there")) };
-    let failed = |cause: std::io::Error| DataError::at(&found, cause);
+    let Some(found) = found else {
+        return Err(DataError::at(path, "neither it nor its .gz is there").of_system(std::io::ErrorKind::NotFound));
+    };
+    let failed = |cause: std::io::Error| DataError::io(&found, &cause);
     let file = std::fs::File::open(&found).map_err(failed)?;
     let mut bytes = Vec::new();
     if found.extension().is_some_and(|extension| extension == "gz") {

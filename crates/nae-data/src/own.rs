@@ -25,7 +25,7 @@ use crate::files::{Files, zip_in_memory};
 use crate::tables::others_beside;
 
 pub use crate::files::title;
-use crate::image_form::ImageForm;
+use crate::image_form::{ImageForm, Samples};
 use crate::image_set::ImageSet;
 
 /// The sides that [`choose`] selects from, in pixels.
@@ -42,6 +42,10 @@ const IMAGE_ENDS: [&str; 8] = ["gif", "heic", "heif", "avif", "jxl", "dng", "dcm
 const ONE_ARRAY: &str = "; an array [H, W] is one image: give a table as .csv";
 /// If no value of any image is larger, they probably do not use the range of their files.
 const DARK: f32 = 0.1;
+/// The largest number of images in all arrays of an .npz file, as `nae_input` reads from one array, and of their values: as
+/// many as the largest array of bytes has.
+const MOST_IMAGES: usize = 1 << 20;
+const MOST_VALUES: usize = nae_input::MAX_FILE as usize;
 /// The number of damaged files that a warning lists.
 const NAMED: usize = 5;
 
@@ -218,19 +222,25 @@ pub(super) fn load_some(
 
 /// Chooses the side to train at. Files that cannot be read are ignored here; reading the images reports them.
 fn side(files: &Files) -> Result<usize, DataError> {
-    let mut sides = Vec::new();
+    // Of images, by the side, of which only those up to the largest of `SIDES` differ.
+    let mut counts = [0_usize; SIDES[SIDES.len() - 1] + 1];
+    let mut count = |side: usize| counts[side.min(SIDES[SIDES.len() - 1])] += 1;
     files.visit(&is_image, &mut |name, content| {
         let Ok(bytes) = content else { return ControlFlow::Continue(()) };
         if let Ok((width, height)) = nae_input::dimensions(&bytes) {
-            sides.push(width.min(height) as usize);
+            count(width.min(height) as usize);
         } else if let Ok(images) = images(name, &bytes) {
-            sides.extend(images.iter().map(|image| image.pixels.shape.height.min(image.pixels.shape.width)));
+            images.iter().for_each(|image| count(image.pixels.shape.height.min(image.pixels.shape.width)));
         }
         ControlFlow::Continue(())
     })?;
-    sides.sort_unstable();
-    let median = sides.get(sides.len() / 2).copied().unwrap_or(SIDES[0]);
-    Ok(largest_side(median))
+    let middle = counts.iter().sum::<usize>() / 2;
+    let mut up_to = 0;
+    let median = counts.iter().position(|&count| {
+        up_to += count;
+        up_to > middle
+    });
+    Ok(largest_side(median.unwrap_or(SIDES[0])))
 }
 
 /// The largest of [`SIDES`] that does not exceed `shorter`, the shorter side of an image; the smallest if all exceed
@@ -247,11 +257,15 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
         return nae_input::parse(Path::new(name), bytes)
             .map_err(|error| error.to_string().trim_start_matches(&named).to_owned());
     }
-    let (mut all, mut failure) = (Vec::new(), None);
+    let (mut all, mut values, mut failure) = (Vec::new(), 0, None);
     let read = zip_in_memory(bytes, &|entry| entry.ends_with(".npy"), &mut |entry, content| {
         let array = content.and_then(|bytes| {
             // Arrays with at most one axis are not images, for example labels.
             if is_list(&bytes) { Ok(Vec::new()) } else { images(&format!("{name}/{entry}"), &bytes) }
+        });
+        let array = array.and_then(|images| {
+            values += images.iter().map(|image| image.pixels.values.len()).sum::<usize>();
+            check_counts(all.len() + images.len(), values).map(|()| images)
         });
         match array {
             Ok(images) => all.extend(images),
@@ -264,6 +278,16 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
         Some(reason) => Err(reason),
         None if all.is_empty() => Err("expected an array of images, [N, H, W] or [N, H, W, C], found none".to_owned()),
         None => Ok(all),
+    }
+}
+
+/// Refuses more images or values in one file than a program keeps in memory without need.
+fn check_counts(images: usize, values: usize) -> Result<(), String> {
+    let wrong = |most, what| Err(format!("expected at most {most} {what}, found more; divide them into several files"));
+    match (images, values) {
+        (images, _) if images > MOST_IMAGES => wrong("1,048,576", "images"),
+        (_, values) if values > MOST_VALUES => wrong("1,073,741,824", "values"),
+        _ => Ok(()),
     }
 }
 
@@ -285,6 +309,16 @@ struct Wanted<'a> {
     named: &'a dyn Fn(&str) -> bool,
 }
 
+/// The images of one file.
+enum Decoded {
+    /// The file's bytes, the number of images without colour, and the samples of each image.
+    Images(Vec<u8>, usize, Vec<Samples>),
+    /// At least one is coloured, and only grey ones are wanted.
+    Coloured,
+    /// They are more than all files together may have.
+    TooMany,
+}
+
 /// Reads images in one form; `None` if one is coloured and only grey ones are wanted.
 fn gather(
     files: &Files,
@@ -294,6 +328,7 @@ fn gather(
 ) -> Result<Option<Collection>, DataError> {
     let (path, shape) = (files.path(), form.shape);
     let mut collector = Collector::new(form, most);
+    let limit = collector.limit();
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
     let (others, first_other) = (Cell::new(0), OnceCell::new());
     let wanted = |name: &str| {
@@ -310,7 +345,10 @@ fn gather(
         let images = images(name, &bytes)?;
         let greys = images.iter().filter(|image| is_grey(&image.pixels)).count();
         if grey_only && greys < images.len() {
-            return Ok((bytes, greys, None));
+            return Ok(Decoded::Coloured);
+        }
+        if images.len() > limit {
+            return Ok(Decoded::TooMany);
         }
         // The caller names the file.
         let at = |index| if images.len() > 1 { format!("image {index}: ") } else { String::new() };
@@ -319,18 +357,21 @@ fn gather(
             .iter()
             .enumerate()
             .map(|(index, image)| form.samples(&image.pixels).map_err(|error| format!("{}{error}{of_one}", at(index))));
-        Ok((bytes, greys, Some(prepared.collect::<Result<Vec<_>, String>>()?)))
+        Ok(Decoded::Images(bytes, greys, prepared.collect::<Result<Vec<_>, String>>()?))
+    };
+    let too_many = || {
+        let what = format_args!("more than {limit} images or tiles of {shape}");
+        let todo = "give a part of them, or a larger --stride";
+        DataError::at(path, format_args!("{what}; {todo}"))
     };
     files.visit_decoded(&wanted, &decode, &mut |name, decoded| {
         match decoded {
-            Ok((_, _, None)) => coloured = true,
-            Ok((bytes, greys, Some(values))) => {
+            Ok(Decoded::Coloured) => coloured = true,
+            Ok(Decoded::TooMany) => failure = Some(too_many()),
+            Ok(Decoded::Images(bytes, greys, values)) => {
                 grey += greys;
                 if !collector.add(name, &bytes, values) {
-                    let limit = collector.limit();
-                    let what = format_args!("more than {limit} images or tiles of {shape}");
-                    let todo = "give a part of them, or a larger --stride";
-                    failure = Some(DataError::at(path, format_args!("{what}; {todo}")));
+                    failure = Some(too_many());
                 }
             }
             Err(reason) if corrupt == Corrupt::Refuse => {
@@ -399,6 +440,8 @@ pub(super) fn is_grey(image: &Pixels) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     /// Values of 12 bits in files of 16: training on them diverges.
@@ -414,5 +457,63 @@ mod tests {
         let [warning] = &warnings(4096)[..] else { panic!("{:?}", warnings(4096)) };
         assert!(warning.contains("all images is 0.06") && warning.contains("multiply the values by 1"), "{warning}");
         assert_eq!(warnings(65_280), [""; 0]);
+    }
+
+    /// An .npz file of arrays of images of one pixel, as many in each as `counts` says.
+    fn npz(counts: &[usize]) -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        for (index, count) in counts.iter().enumerate() {
+            let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, 1, 1, 1), }}");
+            writer.start_file(format!("{index}.npy"), zip::write::SimpleFileOptions::default()).expect("packs");
+            writer.write_all(b"\x93NUMPY\x01\x00").expect("packs");
+            writer.write_all(&(header.len() as u16).to_le_bytes()).expect("packs");
+            writer.write_all(header.as_bytes()).expect("packs");
+            writer.write_all(&vec![0; *count]).expect("packs");
+        }
+        writer.finish().expect("packs").into_inner()
+    }
+
+    /// A file of 5 KB had millions of images, each some hundred bytes in memory.
+    #[test]
+    fn images_are_counted_over_all_arrays_of_a_file() {
+        assert_eq!(images("a.npz", &npz(&[3, 4])).expect("images").len(), 7);
+        let many = images("a.npz", &npz(&[(1 << 20) - 1, (1 << 20) - 1]));
+        let reason = many.map(|images| images.len()).expect_err("too many");
+        let expected = "expected at most 1,048,576 images, found more; divide them into several files";
+        assert_eq!(reason, expected);
+        assert_eq!((check_counts(1 << 20, 1 << 30), check_counts(1, (1 << 30) + 1).is_err()), (Ok(()), true));
+    }
+
+    /// Before any of them is resized: the file may have only a byte of each.
+    #[test]
+    fn more_images_than_a_set_may_have_are_not_resized() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("a.npz"), npz(&[40])).expect("writes");
+        let message = |shape, most| {
+            let form = ImageForm::resized(shape, RESIZE);
+            load_some(folder.path(), &form, Corrupt::Skip, most, &|_| true).expect_err("too many").to_string()
+        };
+        let found = message(Shape::new(1, 16, 16), 39 * 256);
+        assert!(found.contains("more than 39 images or tiles") && found.contains("give a part of them"), "{found}");
+        // It would take 2^40 bytes.
+        let found = message(Shape::new(1, 1 << 19, 1 << 19), 39 << 38);
+        assert!(found.contains("more than 39 images or tiles"), "{found}");
+    }
+
+    #[test]
+    fn the_side_is_that_of_the_median_image() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |sides: &[(usize, usize)]| {
+            for (index, (width, height)) in sides.iter().enumerate() {
+                let mut image = format!("P5 {width} {height} 255\n").into_bytes();
+                image.resize(image.len() + width * height, 7);
+                std::fs::write(folder.path().join(format!("{index}.pgm")), image).expect("writes");
+            }
+            side(&Files::open(folder.path()).expect("a folder")).expect("a side")
+        };
+        assert_eq!(of(&[]), 16);
+        assert_eq!(of(&[(900, 31), (8, 8), (300, 300)]), 28);
+        assert_eq!(of(&[(900, 32), (8, 8), (300, 300), (300, 40)]), 32);
+        assert_eq!(of(&[(9, 900), (8, 8), (300, 300), (15, 15)]), 16);
     }
 }

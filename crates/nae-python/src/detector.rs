@@ -1,5 +1,6 @@
 //! A model that scores samples from Python.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::guard::{Failure, unlocked};
 use crate::images::{Array, Images};
-use crate::layout::axes;
+use crate::layout::{axes, known};
 use crate::scores::{Gathered, Keep};
 use crate::tables::{IN_MEMORY, of_columns, of_matrix};
 use crate::threads;
@@ -25,6 +26,17 @@ use crate::watch::Signals;
 
 /// The number of samples that are prepared and scored at a time.
 const BATCH: usize = 256;
+
+/// The members of a list that cannot be scored, by position, and the reasons.
+type Problems = BTreeMap<usize, String>;
+
+/// All members of a list in order: the `usable` ones, and the reasons for the others.
+fn in_order<T>(usable: Vec<T>, mut problems: Problems) -> Vec<Result<T, String>> {
+    let count = usable.len() + problems.len();
+    let mut usable = usable.into_iter();
+    let member = |at| problems.remove(&at).map(Err).or_else(|| usable.next().map(Ok));
+    (0..count).filter_map(member).collect()
+}
 
 /// An open model file; `nae_edge.Detector` is its interface for users.
 #[pyclass(frozen, module = "nae_edge._native")]
@@ -109,6 +121,11 @@ impl<'a> Queue<'a> {
         self.detector.contract().input.len()
     }
 
+    /// The number of samples so far.
+    fn count(&self) -> usize {
+        self.found.len() + self.waiting.len() / self.length()
+    }
+
     /// The name of the sample at `position` of the call in messages.
     fn called(&self, name: Option<&String>, position: usize) -> String {
         name.cloned().unwrap_or_else(|| format!("{} {position}", self.noun))
@@ -159,6 +176,12 @@ impl<'a> Queue<'a> {
         self.found.push_error(name, failure)
     }
 
+    /// Records a member of a list that is no sample.
+    fn problem(&mut self, named: bool, problem: String) -> Result<(), Failure> {
+        let called = self.called(None, self.count());
+        self.error(named.then(|| called.clone()), Failure::Value(problem).about(&called))
+    }
+
     /// Adds an image to the waiting ones, or scores it at once if it is cut into tiles.
     fn image(&mut self, name: Option<String>, pixels: &Pixels) -> Result<(), Failure> {
         self.signals.check()?;
@@ -169,7 +192,7 @@ impl<'a> Queue<'a> {
         match detector.settings().prepare(pixels) {
             Ok(prepared) => self.push(name, &prepared),
             Err(error) => {
-                let called = self.called(name.as_ref(), self.found.len() + self.waiting.len() / self.length());
+                let called = self.called(name.as_ref(), self.count());
                 self.error(name, Failure::of(&called, &error))
             }
         }
@@ -216,11 +239,26 @@ impl<'a> Queue<'a> {
 
     fn finish(mut self) -> Result<Gathered, Failure> {
         self.flush()?;
+        // Without a scored sample, the model says which results it would have had, and of which shape.
+        if self.found.needs_shapes() && self.detector.settings().tiles.is_none() {
+            let like = self.detector.score_prepared(&vec![0.0; self.length()])?.pop();
+            self.found.shape_like(like.as_ref());
+        }
         Ok(self.found)
     }
 }
 
 impl Detector {
+    /// Refuses images if the model is one of tables: the input of a row would pass for a grey image of one column.
+    fn check_images(&self) -> Result<(), Failure> {
+        if self.takes_tables() {
+            let problem = "expected a table, as the model is one of tables, found images; give an array [rows, columns], a \
+                           DataFrame, an Arrow table, or the path of a .csv or .tsv file";
+            return Err(Failure::Value(problem.to_owned()));
+        }
+        Ok(())
+    }
+
     fn queue(&self, keep: Keep, noun: &'static str) -> Queue<'_> {
         Queue::new(&self.detector, keep, noun)
     }
@@ -249,7 +287,9 @@ impl Detector {
         unlocked(py, || options.open(bytes, &path))
     }
 
-    /// Scores arrays of images; if `several`, each array is one image.
+    /// Scores arrays of images; if `several`, each array is one image, and `problems` are the members of the list between
+    /// them that are none.
+    #[pyo3(signature = (arrays, several, layout, keep, problems=Problems::new()))]
     fn score_images<'py>(
         &self,
         py: Python<'py>,
@@ -257,27 +297,58 @@ impl Detector {
         several: bool,
         layout: Option<&str>,
         keep: Keep,
+        problems: Problems,
     ) -> PyResult<Bound<'py, PyDict>> {
+        self.check_images()?;
+        layout.map(known).transpose().map_err(PyValueError::new_err)?;
         let arrays: Vec<Array<'py>> = arrays.iter().map(Array::of).collect::<PyResult<_>>()?;
         let network = Some(self.detector.contract().input);
-        let images = arrays.iter().map(|array| {
-            let axes = axes(array.shape(), layout, network, several).map_err(PyValueError::new_err)?;
-            Ok(Images { values: array.values()?, axes })
+        let images = in_order(arrays.iter().collect(), problems).into_iter().map(|array| {
+            let array = match array {
+                Ok(array) => array,
+                Err(problem) => return Ok(Err(problem)),
+            };
+            match axes(array.shape(), layout, network, several) {
+                Ok(axes) => Ok(Ok(Images { values: array.values()?, axes })),
+                // Of a list, it is the member that cannot be read.
+                Err(problem) if several => Ok(Err(problem)),
+                Err(problem) => Err(PyValueError::new_err(problem)),
+            }
         });
-        let images: Vec<Images<'_>> = images.collect::<PyResult<_>>()?;
+        let images: Vec<Result<Images<'_>, String>> = images.collect::<PyResult<_>>()?;
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            images.iter().try_for_each(|images| queue.images(images))?;
+            for images in images {
+                match images {
+                    Ok(images) => queue.images(&images)?,
+                    Err(problem) => queue.problem(false, problem)?,
+                }
+            }
             queue.finish()
         })?;
         found.into_python(py)
     }
 
-    /// Scores files of images, or of tables for a model of tables.
-    fn score_files<'py>(&self, py: Python<'py>, paths: Vec<PathBuf>, keep: Keep) -> PyResult<Bound<'py, PyDict>> {
+    /// Scores files of images, or of tables for a model of tables. A file of a table is not a sample, but its rows are: one
+    /// that cannot be read ends the call. `problems` are the members of the list between the paths that are none.
+    #[pyo3(signature = (paths, keep, problems=Problems::new()))]
+    fn score_files<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        keep: Keep,
+        problems: Problems,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            for path in &paths {
+            for path in in_order(paths, problems) {
+                let path = match &path {
+                    Ok(path) => path,
+                    Err(problem) => {
+                        queue.problem(true, problem.clone())?;
+                        continue;
+                    }
+                };
                 if self.takes_tables() {
                     queue.table(&table::read(path)?, true)?;
                     continue;
@@ -294,17 +365,27 @@ impl Detector {
         found.into_python(py)
     }
 
-    /// Scores encoded images, each the content of a file.
+    /// Scores encoded images, each the content of a file. `problems` are the members of the list between them that are none.
+    #[pyo3(signature = (contents, keep, problems=Problems::new()))]
     fn score_encoded<'py>(
         &self,
         py: Python<'py>,
         contents: Vec<PyBackedBytes>,
         keep: Keep,
+        problems: Problems,
     ) -> PyResult<Bound<'py, PyDict>> {
+        self.check_images()?;
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            for (index, content) in contents.iter().enumerate() {
-                match parse(Path::new(&format!("image {index}")), content) {
+            for (index, content) in in_order(contents, problems).into_iter().enumerate() {
+                let content = match content {
+                    Ok(content) => content,
+                    Err(problem) => {
+                        queue.problem(false, problem)?;
+                        continue;
+                    }
+                };
+                match parse(Path::new(&format!("image {index}")), &content) {
                     Ok(images) => images.iter().try_for_each(|Named { pixels, .. }| queue.image(None, pixels))?,
                     Err(error) => queue.error(None, error.into())?,
                 }

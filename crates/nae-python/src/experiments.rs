@@ -82,9 +82,9 @@ impl Request {
             if self.search {
                 return Err(format!("search: {} has nothing to search", gaussians8::NAME).into());
             }
-            let settings = DensitySettings::parse(&text, &origin).map_err(|error| Failure::value(&error))?;
+            let settings = DensitySettings::parse(&text, &origin).map_err(|error| Failure::new(&error))?;
             let experiment = gaussians8::Experiment::new(settings, scale, seeds);
-            return Ok(Experiment::Densities(Box::new(experiment.map_err(|error| Failure::value(&error))?)));
+            return Ok(Experiment::Densities(Box::new(experiment.map_err(|error| Failure::new(&error))?)));
         }
         let data = self.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)).ok_or_else(|| {
             format!("data: expected the folder that has the data sets, here or as {DATA_FOLDER}; found neither")
@@ -92,7 +92,7 @@ impl Request {
         Ok(Experiment::Detection(Box::new(detection::Experiment {
             name: self.experiment.clone(),
             settings: DetectionSettings::parse(&text, &origin, scale, self.search)
-                .map_err(|error| Failure::value(&error))?,
+                .map_err(|error| Failure::new(&error))?,
             scale,
             seeds,
             only: self.cells.clone(),
@@ -105,7 +105,7 @@ impl Request {
     }
 
     fn run(&self, mut callback: Option<Py<PyAny>>) -> Result<Found, Failure> {
-        let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::value(&error))?;
+        let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::new(&error))?;
         let (device, end) = (opened.device, End::default());
         match self.experiment()? {
             Experiment::Detection(experiment) => {
@@ -126,7 +126,7 @@ impl Request {
                         None if end.interrupted.load(Ordering::Relaxed) => Ok(Found::Interrupted),
                         None => Ok(Found::Ended),
                     },
-                    Err(error) => Err(Failure::value(&error)),
+                    Err(error) => Err(Failure::new(&error)),
                 }
             }
             Experiment::Densities(_) if callback.is_some() => {
@@ -140,7 +140,7 @@ impl Request {
                         Ok(Found::Whole { json, text: gaussians8::summary::terminal(&experiment, &rows, &finished) })
                     }
                     Err(ExperimentError::Interrupted) => Ok(Found::Interrupted),
-                    Err(error) => Err(Failure::value(&error)),
+                    Err(error) => Err(Failure::new(&error)),
                 }
             }
         }
@@ -174,7 +174,7 @@ pub(crate) fn cells(py: Python<'_>, request: Request) -> PyResult<Vec<(String, u
     unlocked(py, || match request.experiment()? {
         Experiment::Densities(_) => Ok(Vec::new()),
         Experiment::Detection(experiment) => {
-            let jobs = experiment.jobs().map_err(|error| Failure::value(&error))?;
+            let jobs = experiment.jobs().map_err(|error| Failure::new(&error))?;
             Ok(jobs.iter().map(|job| (job.cell.name.clone(), job.seed, job.cell.pretrained.clone())).collect())
         }
     })
@@ -183,6 +183,6 @@ pub(crate) fn cells(py: Python<'_>, request: Request) -> PyResult<Vec<(String, u
 /// The figures of several folders as JSON, their table, and the runs that have not ended.
 #[pyfunction]
 pub(crate) fn gather(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<(String, String, Vec<PathBuf>)> {
-    let found = unlocked(py, || nae_lab::gather::gather(&folders).map_err(|error| Failure::value(&error)))?;
+    let found = unlocked(py, || nae_lab::gather::gather(&folders).map_err(|error| Failure::new(&error)))?;
     Ok((found.json.to_string(), found.text, found.unfinished))
 }

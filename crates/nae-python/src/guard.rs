@@ -4,10 +4,19 @@ use std::error::Error;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use nae_data::DataError;
 use nae_infer::input::InputError;
 use nae_infer::input::table::TableError;
 use nae_infer::{OpenError, ScoreError};
+use nae_lab::experiments::detection::DetectionError;
+use nae_lab::experiments::gaussians8::ExperimentError;
+use nae_lab::gather::GatherError;
 use nae_onnx::file::FileError;
+use nae_train::config::PresetError;
+use nae_train::config::change::ChangeError;
+use nae_train::form::FormError;
+use nae_train::own::OwnError;
+use nae_train::run::RunError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -26,14 +35,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A `ValueError` with the texts of all causes, as the programs print them.
-    pub(crate) fn value(error: &dyn Error) -> Self {
-        Self::Value(chain(error))
+    /// A failure with the texts of all causes, as the programs print them: an `OSError` if the system refused to read or
+    /// write a file, otherwise a `ValueError`.
+    pub(crate) fn new(error: &(dyn Error + 'static)) -> Self {
+        match system(error) {
+            Some(kind) => Self::File(kind, chain(error)),
+            None => Self::Value(chain(error)),
+        }
     }
 
     /// The same for a part of the arguments, whose name precedes the text.
-    pub(crate) fn of(name: &str, error: &dyn Error) -> Self {
-        Self::value(error).about(name)
+    pub(crate) fn of(name: &str, error: &(dyn Error + 'static)) -> Self {
+        Self::new(error).about(name)
     }
 
     /// The same failure with a name before its text.
@@ -54,6 +67,59 @@ fn chain(error: &dyn Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+/// The kind of the system's error that `error` is about. An error that only passes on another's text has that error's
+/// sources, not the error itself among them; so each kind of error is asked for what it holds.
+fn system(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+    let kind = if let Some(error) = error.downcast_ref::<io::Error>() {
+        Some(error.kind())
+    } else if let Some(error) = error.downcast_ref::<FileError>() {
+        of_file(error)
+    } else if let Some(error) = error.downcast_ref::<DataError>() {
+        error.kind()
+    } else if let Some(error) = error.downcast_ref::<PresetError>() {
+        if let PresetError::Read { cause, .. } = error { Some(cause.kind()) } else { None }
+    } else if let Some(ChangeError::Preset(error)) = error.downcast_ref() {
+        system(error)
+    } else if let Some(FormError::Data(error)) = error.downcast_ref() {
+        system(error)
+    } else if let Some(RunError::Data(error)) = error.downcast_ref() {
+        system(error)
+    } else if let Some(error) = error.downcast_ref::<OwnError>() {
+        match error {
+            OwnError::Given { cause, .. } => system(&**cause),
+            OwnError::Run(error) => system(error),
+            OwnError::Form(error) => system(error),
+            _ => None,
+        }
+    } else if let Some(error) = error.downcast_ref::<DetectionError>() {
+        match error {
+            DetectionError::Run(error) => system(error),
+            DetectionError::Outliers(error) => system(error),
+            DetectionError::File(error) => system(error),
+            _ => None,
+        }
+    } else if let Some(ExperimentError::Io { cause, .. }) = error.downcast_ref() {
+        Some(cause.kind())
+    } else if let Some(error) = error.downcast_ref::<GatherError>() {
+        match error {
+            GatherError::Io { cause, .. } => Some(cause.kind()),
+            GatherError::Detection(error) => system(error),
+            GatherError::Density(error) => system(error),
+            _ => None,
+        }
+    } else {
+        None
+    };
+    kind.or_else(|| system(error.source()?))
+}
+
+fn of_file(error: &FileError) -> Option<io::ErrorKind> {
+    match error {
+        FileError::Read { error, .. } | FileError::Write { error, .. } => Some(error.kind()),
+        _ => None,
+    }
+}
+
 impl From<String> for Failure {
     fn from(text: String) -> Self {
         Self::Value(text)
@@ -62,11 +128,7 @@ impl From<String> for Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
-        let kind = match &error {
-            FileError::Read { error, .. } | FileError::Write { error, .. } => error.kind(),
-            _ => io::ErrorKind::Other,
-        };
-        Self::File(kind, error.to_string())
+        Self::File(of_file(&error).unwrap_or(io::ErrorKind::Other), error.to_string())
     }
 }
 
@@ -75,7 +137,7 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::File(error) => error.into(),
             OpenError::Backend { .. } => Self::Runtime(chain(&error)),
-            _ => Self::value(&error),
+            _ => Self::new(&error),
         }
     }
 }
@@ -84,7 +146,7 @@ impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
         match error {
             InputError::File(error) => error.into(),
-            _ => Self::value(&error),
+            _ => Self::new(&error),
         }
     }
 }
@@ -93,7 +155,7 @@ impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
         match error {
             TableError::File(error) => error.into(),
-            _ => Self::value(&error),
+            _ => Self::new(&error),
         }
     }
 }
@@ -102,7 +164,7 @@ impl From<ScoreError> for Failure {
     fn from(error: ScoreError) -> Self {
         match error {
             ScoreError::Backend(_) => Self::Runtime(chain(&error)),
-            _ => Self::value(&error),
+            _ => Self::new(&error),
         }
     }
 }

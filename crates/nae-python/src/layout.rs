@@ -59,11 +59,20 @@ pub(crate) fn axes(shape: &[usize], asked: Option<&str>, network: Option<Shape>,
     Ok(found)
 }
 
-fn named(shape: &[usize], name: &str) -> Result<Axes, String> {
+/// The layout called `name`, in capitals.
+///
+/// # Errors
+/// A message with the known names.
+pub(crate) fn known(name: &str) -> Result<String, String> {
     let layout = name.to_ascii_uppercase();
-    if !NAMES.contains(&layout.as_str()) {
-        return Err(format!("layout: expected one of {}, found {name:?}", NAMES.join(", ")));
+    if NAMES.contains(&layout.as_str()) {
+        return Ok(layout);
     }
+    Err(format!("layout: expected one of {}, found {name:?}", NAMES.join(", ")))
+}
+
+fn named(shape: &[usize], name: &str) -> Result<Axes, String> {
+    let layout = known(name)?;
     if layout.len() != shape.len() {
         let expected = layout.len();
         return Err(format!("layout {layout}: expected {expected} axes, found an array of shape {shape:?}"));

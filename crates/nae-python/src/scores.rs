@@ -34,6 +34,9 @@ pub(crate) struct Gathered {
     /// Map after map; the next field: the rows and columns of each.
     heat_maps: Vec<f32>,
     map_shapes: Vec<(usize, usize)>,
+    /// The length of a latent vector, and the rows and columns of a heat map, if no sample could be scored: of the model.
+    latent_length: usize,
+    map_shape: Option<(usize, usize)>,
     /// The positions of samples that could not be scored, with the reasons.
     errors: Vec<(usize, String)>,
 }
@@ -51,6 +54,8 @@ impl Gathered {
             latents: keep.latents.then(Vec::new),
             heat_maps: Vec::new(),
             map_shapes: Vec::new(),
+            latent_length: 0,
+            map_shape: None,
             errors: Vec::new(),
         }
     }
@@ -58,6 +63,20 @@ impl Gathered {
     /// The number of samples so far.
     pub(crate) fn len(&self) -> usize {
         self.energies.len()
+    }
+
+    /// Whether no sample has been scored, so that the shapes of results are not known.
+    pub(crate) fn needs_shapes(&self) -> bool {
+        self.len() == self.errors.len() && (self.keep.latents || self.keep.heat_maps)
+    }
+
+    /// The shapes of results, if no sample has been scored: those of `like`, which is not kept. Without it there are none.
+    pub(crate) fn shape_like(&mut self, like: Option<&Scored>) {
+        match like.and_then(|like| like.latent.as_ref()) {
+            Some(latent) => self.latent_length = latent.len(),
+            None => self.latents = None,
+        }
+        self.map_shape = like.map(|like| (like.error_map_shape.height, like.error_map_shape.width));
     }
 
     /// Adds a sample.
@@ -105,13 +124,16 @@ impl Gathered {
         fields.set_item("p_values", self.calibrated.then(|| PyArray1::from_vec(py, self.p_values)))?;
         fields.set_item("verdicts", self.judges.then(|| PyArray1::from_vec(py, self.verdicts)))?;
         fields.set_item("energies", PyArray1::from_vec(py, self.energies))?;
-        let latents = self.latents.filter(|latents| scored > 0 && latents.len().is_multiple_of(scored));
+        let length = |latents: &[f32]| latents.len().checked_div(scored).unwrap_or(self.latent_length);
+        let latents = self.latents.filter(|latents| length(latents) > 0 && latents.len() == scored * length(latents));
         let rows = |latents: Vec<f32>| {
-            let length = latents.len() / scored;
+            let length = length(&latents);
             PyArray1::from_vec(py, with_gaps(latents, length, count, is_error)).reshape([count, length])
         };
         fields.set_item("latents", latents.map(rows).transpose()?)?;
-        fields.set_item("heat_maps", heat_maps(py, self.heat_maps, &self.map_shapes, count, is_error)?)?;
+        let (maps, shapes, all) = (self.heat_maps, &self.map_shapes, self.map_shape);
+        let maps = self.keep.heat_maps.then(|| heat_maps(py, maps, shapes, all, count, is_error));
+        fields.set_item("heat_maps", maps.transpose()?)?;
         fields.set_item("errors", errors.into_py_dict(py)?)?;
         Ok(fields)
     }
@@ -137,18 +159,20 @@ fn with_gaps(rows: Vec<f32>, length: usize, count: usize, is_gap: impl Fn(usize)
 }
 
 /// The heat maps of `count` samples; those that are not a gap have a shape. Returns one array, with NaN in gaps, if all
-/// shapes are equal; otherwise a list of arrays, empty in gaps; `None` if there are no maps.
+/// shapes are equal, or if there is no map and `of_all` is the shape of each; otherwise a list of arrays, empty in gaps.
 fn heat_maps<'py>(
     py: Python<'py>,
     values: Vec<f32>,
     shapes: &[(usize, usize)],
+    of_all: Option<(usize, usize)>,
     count: usize,
     is_gap: impl Fn(usize) -> bool,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(&(height, width)) = shapes.first() else { return Ok(None) };
-    if shapes.iter().all(|&shape| shape == (height, width)) {
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Some((height, width)) = shapes.first().copied().or(of_all)
+        && shapes.iter().all(|&shape| shape == (height, width))
+    {
         let values = with_gaps(values, height * width, count, is_gap);
-        return Ok(Some(PyArray1::from_vec(py, values).reshape([count, height, width])?.into_any()));
+        return Ok(PyArray1::from_vec(py, values).reshape([count, height, width])?.into_any());
     }
     let (list, mut rest, mut shapes) = (PyList::empty(py), &values[..], shapes.iter().copied());
     for at in 0..count {
@@ -158,5 +182,5 @@ fn heat_maps<'py>(
         list.append(PyArray1::from_slice(py, map).reshape([height, width])?)?;
         rest = after;
     }
-    Ok(Some(list.into_any()))
+    Ok(list.into_any())
 }

@@ -34,7 +34,8 @@ pub(crate) struct Request {
     data: Option<PathBuf>,
     preset: Option<String>,
     method: Option<String>,
-    seed: u64,
+    /// `None` for that of the preset, if it is the config.toml of a run, else 0.
+    seed: Option<u64>,
     time_budget: Option<f64>,
     pretraining_updates: Option<usize>,
     updates: Option<usize>,
@@ -133,6 +134,17 @@ impl Request {
         }
     }
 
+    /// The seed of a new run: the given one, or that of the run whose config.toml is the preset, else 0.
+    fn seed(&self) -> u64 {
+        let recorded = |name: &str| {
+            let is_file = PRESETS.iter().all(|preset| preset.name != name);
+            // What is wrong with the file is said where its settings are read.
+            let text = if is_file { std::fs::read_to_string(name).ok() } else { None };
+            preset::recorded_run(&text?, name).ok().map(|(_, seed)| seed)
+        };
+        self.seed.or_else(|| recorded(self.preset.as_deref()?)).unwrap_or(0)
+    }
+
     fn wishes(&self) -> Result<Wishes, Failure> {
         let method = OwnMethod::of(self.method()?.unwrap_or_default()).ok_or_else(|| {
             "method: expected nae, mahalanobis or knn for data of your own; for another method, give the config.toml of a run on \
@@ -157,7 +169,7 @@ impl Request {
         let tiles = tile.map(|side| (side, Tiles { stride: stride.unwrap_or(side / 2), top_k: top_k.unwrap_or(1) }));
         Ok(Wishes {
             method,
-            seed: self.seed,
+            seed: self.seed(),
             length: self.length()?,
             corrupt: self.corrupt(),
             images: Asked { tiles, shape: None, transforms: Transforms { fit, ..Transforms::default() } },
@@ -185,7 +197,7 @@ impl Request {
     /// The plan of a preset, or one that fits the data.
     fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
         self.check_pairs()?;
-        let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
+        let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::new(&error))?;
         if let (Some(data), Some(outliers)) = (&self.data, &self.outliers) {
             own::apart(data, outliers).map_err(refused)?;
         }
@@ -200,7 +212,7 @@ impl Request {
         }
         let name = self.preset.as_deref().unwrap_or(PRESETS[0].name);
         let mut raw = match &self.changes {
-            None => preset::load(name).map_err(|error| Failure::value(&error))?,
+            None => preset::load(name).map_err(|error| Failure::new(&error))?,
             Some(changes) => change::changed(name, table(changes)?).map_err(|error| Failure::of("changes", &error))?,
         }
         .raw()
@@ -212,16 +224,16 @@ impl Request {
             // The preset may be from an earlier run; the new run may use other data.
             features.data_sha256 = None;
         }
-        let config = Config::new(raw).map_err(|error| Failure::value(&error))?;
+        let config = Config::new(raw).map_err(|error| Failure::new(&error))?;
         // Fails before the training if the model cannot be returned.
-        export::check(config.method()).map_err(|error| Failure::value(&error))?;
-        let engine = choice.engine(config.architecture()).map_err(|error| Failure::value(&error))?;
-        let mut prepared = Prepared::new(config, self.seed, self.data.as_deref(), self.corrupt())?;
+        export::check(config.method()).map_err(|error| Failure::new(&error))?;
+        let engine = choice.engine(config.architecture()).map_err(|error| Failure::new(&error))?;
+        let mut prepared = Prepared::new(config, self.seed(), self.data.as_deref(), self.corrupt())?;
         prepared.check_counts()?;
         if let Length::Updates { pretraining, training } = self.length()? {
             let train = prepared.split.train.len();
             prepared.config = plan::with_updates(&prepared.config, train, pretraining, training)
-                .map_err(|error| Failure::value(&error))?;
+                .map_err(|error| Failure::new(&error))?;
         }
         Ok(Planned { prepared, engine, choices: Vec::new() })
     }
@@ -231,20 +243,20 @@ impl Request {
         if !self.resume || !self.folder.join(RESUME).exists() {
             return Ok(Begun { planned: self.planned(device, started)?, resume: None });
         }
-        let run = InterruptedRun::read(&self.folder).map_err(|error| Failure::value(&error))?;
-        if run.seed != self.seed {
+        let run = InterruptedRun::read(&self.folder).map_err(|error| Failure::new(&error))?;
+        if let Some(seed) = self.seed.filter(|&seed| seed != run.seed) {
             let (folder, found) = (self.folder.display(), run.seed);
-            return Err(format!("{folder}: the interrupted run there has seed {found}, not {}", self.seed).into());
+            return Err(format!("{folder}: the interrupted run there has seed {found}, not {seed}").into());
         }
         let prepared = run.prepare(self.data.as_deref(), self.outliers.as_deref(), self.corrupt());
-        let (prepared, resume) = prepared.map_err(|error| Failure::value(&error))?;
+        let (prepared, resume) = prepared.map_err(|error| Failure::new(&error))?;
         let planned = Planned { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone() };
         Ok(Begun { planned, resume: Some(resume) })
     }
 
     fn run(&self, callback: Option<Py<PyAny>>) -> Result<Trained, Failure> {
         let started = Instant::now();
-        let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::value(&error))?;
+        let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::new(&error))?;
         let device = opened.device;
         let Begun { planned, resume } = self.begun(&device, started)?;
         let Planned { mut prepared, engine, choices } = planned;
@@ -259,10 +271,10 @@ impl Request {
                 let outliers = self.outliers.as_ref().map(|path| path.display().to_string());
                 let facts =
                     Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None, outliers };
-                RunFolder::create(&self.folder, &prepared.config, self.seed, facts, every)
+                RunFolder::create(&self.folder, &prepared.config, prepared.seed, facts, every)
             }
         };
-        let folder = folder.map_err(|error| Failure::value(&error))?;
+        let folder = folder.map_err(|error| Failure::new(&error))?;
         let earlier = resume.as_ref().map(|resume| resume.taken).unwrap_or_default();
         let snapshot = resume.map(|resume| resume.snapshot);
         let end = End::default();
@@ -287,7 +299,7 @@ impl Request {
         let trained = self.conclude(run, &device, &mut folder)?;
         // A run that was interrupted can be continued.
         if interrupted.is_none() {
-            folder.finish().map_err(|error| Failure::value(&error))?;
+            folder.finish().map_err(|error| Failure::new(&error))?;
         }
         let keyboard = end.interrupted.load(Ordering::Relaxed);
         Ok(Trained { interrupted, keyboard, config: folder.text(CONFIG), ..trained })
@@ -296,11 +308,11 @@ impl Request {
     fn conclude(&self, run: Finished, device: &Device, folder: &mut RunFolder) -> Result<Trained, Failure> {
         let model = |metadata| {
             let (config, features) = (&run.prepared.config, run.prepared.features());
-            export::model(&*run.outcome.model, config, features, metadata).map_err(|error| Failure::value(&error))
+            export::model(&*run.outcome.model, config, features, metadata).map_err(|error| Failure::new(&error))
         };
         let (model, warnings, json) = if self.report {
             let conclusion = run.conclude(device)?;
-            conclusion.report(&run, device, folder).map_err(|error| Failure::value(&error))?;
+            conclusion.report(&run, device, folder).map_err(|error| Failure::new(&error))?;
             let json = conclusion.result(&run, folder).to_string();
             (model(&conclusion.metadata)?, conclusion.warnings, Some(json))
         } else {
@@ -345,12 +357,12 @@ fn table(changes: &str) -> Result<toml::Table, Failure> {
 }
 
 fn refused(error: OwnError) -> Failure {
-    Failure::value(&error)
+    Failure::new(&error)
 }
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        Self::value(&error)
+        Self::new(&error)
     }
 }
 

@@ -252,6 +252,7 @@ def test_nothing_is_scored_as_nothing(detector):
     for none in (np.zeros((0, 8, 8), np.float32), []):
         scores = detector.score(none)
         assert (len(scores), scores.p_values.tolist(), scores.verdicts.tolist()) == (0, [], [])
+        assert scores.latents.shape == (0, 32) and scores.heat_maps.shape == (0, 16, 16)
 
 
 def test_what_would_be_passed_over_is_refused(detector, model):
@@ -305,11 +306,89 @@ def test_samples_that_cannot_be_scored_are_recorded(detector, root, tmp_path):
     assert sorted(scores.errors) == [7, 260] and scores.errors[260].startswith("image 260: ")
     assert np.isnan(scores.energies).nonzero()[0].tolist() == [7, 260]
     only = detector.score(names[1], errors="coerce")
-    assert len(only) == 1 and only.latents is None and only.heat_maps is None
+    assert len(only) == 1 and only.latents.shape == (1, 32) and only.heat_maps.shape == (1, 16, 16)
+    assert np.isnan(only.latents).all() and np.isnan(only.heat_maps).all()
+    without = detector.score(names[1], errors="coerce", latents=False, heat_maps=False)
+    assert without.latents is None and without.heat_maps is None
     with pytest.raises(FileNotFoundError, match="none.png"):
         detector.score(names[2:])
     with pytest.raises(ValueError, match="errors: expected raise or coerce, found 'ignore'"):
         detector.score(names, errors="ignore")
+
+
+def test_members_of_a_list_that_are_no_samples_are_recorded(detector, digits, root):
+    """In their places, with the type and the shape that they have; without `coerce` the first of them is named."""
+    path = root / "models/digits/images/six.png"
+    content, array = path.read_bytes(), digits[0][3]
+    for good, wrong, problem in [
+        (content, None, "expected the bytes of an image file, as image 0 is, found None"),
+        (content, array, "expected the bytes of an image file, as image 0 is, found ndarray"),
+        (array, None, "expected an image, as image 0 is, found None"),
+        (array, path, "expected an image, as image 0 is, found a path"),
+        (array, array.astype(np.int32), "expected an array of uint8, float32 or float64, found int32"),
+        (array, np.zeros((2, 2, 2), np.uint8), r"expected one image in each member of a list, .*\[2, 2, 2\]"),
+        (PIL.Image.fromarray(array), PIL.Image.fromarray(array.astype(np.int32)), "mode I has no range"),
+    ]:
+        samples = [good, wrong, good]
+        with pytest.raises((TypeError, ValueError), match=f"^image 1: .*{problem}"):
+            detector.score(samples)
+        scores = detector.score(samples, errors="coerce")
+        assert list(scores.errors) == [1] and len(scores) == 3
+        with pytest.raises(ValueError, match=problem):
+            raise ValueError(scores.errors[1])
+        np.testing.assert_array_equal(scores.energies[[0, 2]], detector.score([good] * 2).energies)
+        assert np.isnan(scores.energies[1]) and np.isnan(scores.latents[1]).all()
+    scores = detector.score([None, None], errors="coerce")
+    assert list(scores.errors) == [0, 1] and scores.heat_maps.shape == (2, 16, 16)
+    scores = detector.score([path, None, str(path)], errors="coerce")
+    assert list(scores.errors) == [1] and scores.names == [str(path), "image 1", str(path)]
+    with pytest.raises(TypeError, match="file 1: expected a path, as file 0 is, found None"):
+        detector.score([path, None])
+    # What is wrong with the call is no error of a sample.
+    with pytest.raises(ValueError, match="layout: expected one of HW"):
+        detector.score([array, array], layout="WH", errors="coerce")
+
+
+def test_masks_of_images_are_not_passed_over(detector, digits):
+    image = np.ma.masked_equal(digits[0][0], 0)
+    for masked in (image, [digits[0][1], image], np.ma.stack([image, image])):
+        with pytest.raises(ValueError, match="expected images without a mask, found [0-9]+ masked values"):
+            detector.score(masked)
+    assert list(detector.score([digits[0][1], image], errors="coerce").errors) == [1]
+    nothing = np.ma.masked_array(digits[0][0], mask=False)
+    np.testing.assert_array_equal(detector.score(nothing).energies, detector.score(digits[0][0]).energies)
+
+
+def test_grey_and_transparency_multiplied_by_it(detector, digits):
+    image = PIL.Image.fromarray(digits[0][2])
+    expected = detector.score(image).energies
+    for mode in ("LA", "RGBA"):
+        multiplied = image.convert(mode).convert(mode.replace("A", "a"))
+        np.testing.assert_allclose(detector.score(multiplied).energies, expected, rtol=1e-4)
+
+
+def test_arguments_of_another_type_are_named(detector, model, vectors):
+    for given, problem in [
+        ({"threads": 1.5}, "threads: expected a whole number, 1 or more, found 1.5"),
+        ({"threads": "2"}, "threads: expected a whole number, 1 or more, found '2'"),
+        ({"backend": 3}, "backend: expected a text, found 3"),
+        ({"threshold": "a"}, "threshold: expected a number, found 'a'"),
+        ({"false_positive_rate": [0.1]}, r"false_positive_rate: expected a number, found \[0.1\]"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{problem}$"):
+            Detector.open(model, **given)
+    for given, problem in [
+        ({"latents": 0}, "latents: expected True or False, found 0"),
+        ({"heat_maps": None}, "heat_maps: expected True or False, found None"),
+        ({"layout": 3}, "layout: expected a text, found 3"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{problem}$"):
+            detector.score(vectors[0], **given)
+    with pytest.raises(TypeError, match="^rate: expected a number, found 'a'$"):
+        detector.with_false_positive_rate("a")
+    kinds = {"threads": np.int64(1), "threshold": np.float32(0.5)}
+    assert Detector.open(model, **kinds).threshold == 0.5
+    assert detector.score(vectors[0], latents=np.False_).latents is None
 
 
 def test_rows_that_cannot_be_scored_are_recorded(table_model, readings):

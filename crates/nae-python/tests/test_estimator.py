@@ -56,6 +56,11 @@ def test_what_pyods_detectors_have(fitted, readings):
     by_share = clone(fitted).set_params(contamination=0.1, **QUICK).fit(readings)
     assert by_share.labels_.sum() == 30
     np.testing.assert_array_equal(by_share.fit_predict(readings) == -1, by_share.labels_ == 1)
+    # The exported detector's verdicts are those of `predict`, here and pickled; a file has the calibrated threshold.
+    by_share.fit(readings)
+    for detector in (by_share.detector_, pickle.loads(pickle.dumps(by_share)).detector_):
+        np.testing.assert_array_equal(detector.score(readings).verdicts, by_share.predict(readings) == -1)
+    assert by_share.detector_.threshold == pytest.approx(by_share.threshold_)
 
 
 def test_pyods_base_class_computes_the_same_labels(fitted):
@@ -108,8 +113,19 @@ def test_images_have_the_same_manners(digits):
         detector.predict(images[:, :, :7])
     with pytest.raises(ValueError, match="found a table"):
         detector.predict(images[0])
+    # Three axes are grey images, however narrow they are.
+    for width in (1, 3, 4):
+        narrow = np.ascontiguousarray(images[:60, :, :width])
+        fitted = NormalizedAutoencoderDetector(**QUICK).fit(narrow)
+        assert fitted.image_shape_ == (8, width) and fitted.predict(narrow[:3]).shape == (3,)
     with pytest.raises(ValueError, match="expected at least one image, found none"):
         detector.fit(images[:0])
+
+
+def test_what_a_mask_hides_is_not_scored(fitted, readings):
+    masked = np.ma.masked_array(readings[:5], mask=np.eye(5, 4) > 0)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(masked)
 
 
 def test_few_samples_are_said_to_be_few(readings):

@@ -6,6 +6,8 @@ import sys
 import textwrap
 
 import nae_edge
+import nae_edge._experiments
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -75,6 +77,7 @@ def test_a_run_is_gone_on_with(tmp_path):
         ({"scale": "small"}, "scale: expected smoke, cpu or paper, found \"small\""),
         ({"seeds": [3, 3]}, "seeds: .* 3 is there twice"),
         ({"seeds": 0}, "seeds: .* found 0"),
+        ({"seeds": [-1]}, "seeds: expected a whole number, 0 or more, found -1"),
         ({"cells": ["digit-12"]}, "no cell `digit-12`"),
         ({"threads": 0}, "threads: expected 1 or more, found 0"),
         ({"threads": -1}, "threads: expected 1 or more, found -1"),
@@ -88,6 +91,16 @@ def test_what_cannot_be_made_is_said(arguments, said, mnist, tmp_path):
     asked = {"experiment": "mnist-holdout", "scale": "smoke", "data": mnist, "folder": tmp_path / "out", **arguments}
     with pytest.raises(ValueError, match=said):
         nae_edge.reproduce(**asked)
+
+
+def test_seeds_are_whole_numbers_of_any_kind(mnist, tmp_path):
+    for wrong, problem in [("3,", "found '3,'"), (1.5, "found 1.5"), ([1.5], "found 1.5")]:
+        with pytest.raises(TypeError, match=f"^seeds: expected .*{problem}"):
+            nae_edge.reproduce("gaussians8", scale="smoke", seeds=wrong, folder=tmp_path)
+    with pytest.raises(TypeError, match="^cells: expected a list of names, found 'digit-1'"):
+        nae_edge.reproduce("mnist-holdout", scale="smoke", data=mnist, cells="digit-1", folder=tmp_path)
+    for seeds in (np.int64(2), [0, np.uint8(1)], np.arange(2)):
+        assert nae_edge._experiments.listed_seeds(seeds) == [0, 1]
 
 
 def test_changes_are_checked_as_the_preset_is(tmp_path):

@@ -52,14 +52,18 @@ def test_the_extension_itself(detector, table_model, model):
     random = np.random.default_rng(12)
     options = {"threads": 1, "backend": None, "false_positive_rate": None, "threshold": None}
     natives = [detector._native, table_model.detector._native]
+    keep = {"latents": True, "heat_maps": True, "errors": True}
+    # Such calls are right: it is the arrays that are of any kind.
+    assert len(natives[0].score_images([np.zeros((2, 8, 8), np.uint8)], False, None, keep)["energies"]) == 2
     for array, native in zip(arrays(random, 600), itertools.cycle(natives)):
-        attempt(lambda: native.score_images([array], None, True, True))
-        attempt(lambda: native.score_matrix(array, ["a", "column 1"], True, True))
-        attempt(lambda: native.score_columns(["column 1", "b"], [array, [None]], False, False))
+        attempt(lambda: native.score_images([array], True, None, keep))
+        attempt(lambda: native.score_images([array], False, None, keep, {0: "no image", 7: "no image"}))
+        attempt(lambda: native.score_matrix(array, ["a", "column 1"], keep))
+        attempt(lambda: native.score_columns(["column 1", "b"], [array, [None]], keep))
         attempt(lambda: _native.image_axes(array.shape, "NCHW"))
     # Bytes that are nowhere aligned.
     shifted = np.frombuffer(bytes(4 * 256 + 1), np.uint8)[1:].view("f4").reshape(1, 1, 16, 16)
-    attempt(lambda: natives[0].score_images([shifted], None, True, True))
+    attempt(lambda: natives[0].score_images([shifted], False, None, keep))
     for wrong in [None, {**options, "threads": -1}, {**options, "threads": "many"}, {**options, "threshold": "x"}]:
         attempt(lambda: _native.Detector.open(model, wrong))
     for shape in [(2**62, 2**62), (2**63, 1, 1, 1), (-1, 2)]:

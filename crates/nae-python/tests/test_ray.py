@@ -232,3 +232,86 @@ def test_an_image_that_cannot_be_read_does_not_end_the_job(model, root):
     batch = scorer({"image": contents})
     assert np.isnan(batch["energy"]).tolist() == [False, True, False]
     assert batch["error"][0] is None and "image 1" in batch["error"][1]
+
+
+def objects(*items):
+    """A column of NumPy's whose items have no common type or size."""
+    column = np.empty(len(items), object)
+    for at, item in enumerate(items):
+        column[at] = item
+    return column
+
+
+def test_whole_numbers_are_not_taken_modulo_256(digits, model, detector):
+    import pyarrow
+
+    scorer = nae_edge.ray.Scorer(model)
+    for wrong in (np.full((8, 8), 300, np.uint16), np.full((8, 8), 256), np.full((8, 8), -1)):
+        batch = objects(digits[0][0], np.pad(wrong, ((0, 0), (0, 2)), mode="edge"))
+        with pytest.raises(TypeError, match="image 1: expected an array of uint8, float32 or float64, found (uint16|int64)"):
+            scorer({"image": batch})
+        with pytest.raises(TypeError, match="image 1: expected an array of uint8.*found int64"):
+            scorer(pyarrow.table({"image": [digits[0][0].tolist(), wrong.tolist()]}))
+    coerced = nae_edge.ray.Scorer(model, outputs=["energy", "error"], errors="coerce")
+    lists = pyarrow.table({"image": [digits[0][0].tolist(), np.full((8, 8), 256).tolist(), [[1], [1, 2]]]})
+    found = coerced(lists)["error"].to_pylist()
+    assert found[0] is None and "found int64" in found[1] and found[2].startswith("image 2: ")
+    # Bytes at both ends of their range, and numbers from 0 to 1.
+    for image in (np.full((8, 8), 255, np.uint8), np.zeros((8, 8), np.uint8), np.full((8, 8), 0.5)):
+        found = scorer(pyarrow.table({"image": [image.tolist()]}))["energy"].to_numpy()
+        np.testing.assert_allclose(found, detector.score(image).energies, rtol=1e-6)
+
+
+def test_the_first_axis_of_a_batch_is_that_of_its_rows(digits, detector, model):
+    images = np.repeat(digits[0][:60, ..., None], 3, axis=3)
+    images[..., 1] = 255 - images[..., 1]
+    colour = nae_edge.train(images, pretraining_updates=1, updates=1, progress=False).detector
+    assert colour.input_shape[0] == 3
+    scorer = nae_edge.ray.Scorer(colour.to_bytes())
+    expected = colour.score(digits[0][:4], layout="NHW").energies
+    for count in (1, 3, 4):
+        np.testing.assert_allclose(scorer({"image": digits[0][:count]})["energy"], expected[:count], rtol=1e-5)
+    for width in (1, 3, 4):
+        narrow = np.ascontiguousarray(digits[0][:5, :, :width])
+        found = nae_edge.ray.Scorer(model)({"image": narrow})["energy"]
+        np.testing.assert_array_equal(found, detector.score(narrow, layout="NHW").energies)
+
+
+def test_a_batch_without_a_scored_sample_has_the_same_columns(model, table_model, root):
+    import pyarrow
+
+    image = (root / "models/digits/images/six.png").read_bytes()
+    outputs = ["energy", "p_value", "anomaly", "latent", "heat_map", "error"]
+    scorer = nae_edge.ray.Scorer(model, outputs=outputs, errors="coerce", column="content")
+    for contents in ([image, b"bad"], [b"bad", b"x"], [None], []):
+        count = len(contents)
+        batch = scorer({"content": objects(*contents)})
+        assert [batch[name].shape for name in outputs] == [(count,)] * 3 + [(count, 32), (count, 16, 16), (count,)]
+        assert np.isnan(batch["latent"]).all() == np.isnan(batch["heat_map"]).all() == (image not in contents)
+        table = scorer(pyarrow.table({"content": pyarrow.array(contents, pyarrow.binary())}))
+        mixed = scorer(pyarrow.table({"content": pyarrow.array([image, b"bad"], pyarrow.binary())}))
+        assert table.num_rows == count and table.schema == mixed.schema
+    rows = {f"column {number}": np.zeros(0) for number in range(1, 5)}
+    assert nae_edge.ray.Scorer(table_model.detector.to_bytes())(rows)["energy"].shape == (0,)
+
+
+def test_a_gap_in_a_column_does_not_end_the_job(model, digits, root):
+    import pyarrow
+
+    image = (root / "models/digits/images/six.png").read_bytes()
+    scorer = nae_edge.ray.Scorer(model, outputs=["energy", "error"], errors="coerce")
+    arrays = objects(None, digits[0][0], digits[0][1].astype(int), np.zeros((2, 2, 2), np.uint8))
+    for batch, gaps in [
+        ({"image": objects(image, None)}, [1]),
+        ({"image": objects(None, image)}, [0]),
+        (pyarrow.table({"image": [None, image, None]}), [0, 2]),
+        (pyarrow.table({"image": [None, digits[0][0].tolist()]}), [0]),
+        ({"image": arrays}, [0, 2, 3]),
+    ]:
+        found = scorer(batch)
+        energies = np.asarray(found["energy"])
+        assert np.isnan(energies).nonzero()[0].tolist() == gaps
+        errors = found["error"].tolist() if isinstance(batch, dict) else found["error"].to_pylist()
+        assert [error.startswith(f"image {at}: ") for at, error in enumerate(errors) if error] == [True] * len(gaps)
+    with pytest.raises(TypeError, match="image 1: expected the bytes of an image file, as image 0 is, found None"):
+        nae_edge.ray.Scorer(model)({"image": objects(image, None)})

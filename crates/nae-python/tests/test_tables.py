@@ -1,8 +1,12 @@
 """Tables from every library: trained on and scored, they are the same table."""
 
+import csv
+import io
+
 import nae_edge
 import numpy as np
 import pandas
+import PIL.Image
 import polars
 import pyarrow
 import pytest
@@ -96,6 +100,13 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
         table.score(np.array([["a", "b", "c", "d"]]))
     with pytest.raises(ValueError, match="table: the model is one of images"):
         detector.score(pandas.DataFrame({"a": [1.0]}))
+    picture = PIL.Image.new("RGB", (30, 20))
+    encoded = io.BytesIO()
+    picture.save(encoded, "png")
+    for image in (encoded.getvalue(), [encoded.getvalue()], picture):
+        for errors in ("raise", "coerce"):
+            with pytest.raises(ValueError, match="expected a table, as the model is one of tables, found images; give"):
+                table.score(image, errors=errors)
     with pytest.raises(TypeError, match="found a Series"):
         table.score(polars.Series([1.0]))
     (tmp_path / "short.csv").write_text("column 1,column 2\n1,2\n")
@@ -106,12 +117,28 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
         nae_edge.train(frame, pretraining_updates=1, updates=1)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_names_of_any_kind_survive(readings):
     for names in [["a,b", ";;;;;", 'e"f', " g  h"], ["1", "2", "3", "nan"], ["x\ny", "a\tb", "é", ",,,,,,;"]]:
         frame = pandas.DataFrame(readings, columns=names)
         with pytest.warns(UserWarning):
             trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
         assert len(trained.detector.score(frame)) == 300
+    # Of two columns, whose names have separators only.
+    for names in (["p,q,r", "a;b;c"], ["a;b", "c;d;e"], ["a\tb", "c,d"]):
+        frame = pandas.DataFrame(readings[:, [0, 2]], columns=names)
+        trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
+        assert len(trained.detector.score(frame)) == 300
+
+
+def test_names_do_not_decide_how_numbers_are_written(readings):
+    """With semicolons between cells, the texts would be numbers with a decimal comma."""
+    texts = np.random.default_rng(8).choice(["1,5", "2,5"], size=300)
+    frame = pandas.DataFrame({"a;b": readings[:, 0], "c": readings[:, 2], "d": texts})
+    with pytest.warns(UserWarning, match='"d" is taken for a category'):
+        trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
+    assert set(trained.detector.metadata["columns"].split(", ")) == {"a;b", "c", "d"}
+    assert trained.detector.input_shape[1] == 4, "two numbers and a category of two values"
 
 
 def test_truth_values_are_one_category_whatever_holds_them(tmp_path):
@@ -129,6 +156,45 @@ def test_truth_values_are_one_category_whatever_holds_them(tmp_path):
         expected = detector.score(path).energies
         for form in [frame, with_gap, polars.from_pandas(frame), pyarrow.Table.from_pandas(frame), polars_path]:
             np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
+
+
+def test_truth_values_as_numbers_are_the_same_category(tmp_path):
+    random = np.random.default_rng(6)
+    flag, level = random.random(200) < 0.5, random.normal(size=200)
+    frame = pandas.DataFrame({0: level, 1: flag, 2: level * np.where(flag, 1, -1)})
+    with pytest.warns(UserWarning):
+        detector = nae_edge.train(frame, pretraining_updates=40, updates=2, progress=False).detector
+    expected = detector.score(frame).energies
+    for form in [frame.to_numpy(float), frame.to_numpy(), frame.astype({1: int}), frame.astype({1: float})]:
+        np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
+    # Another number is another value.
+    other = frame.astype({1: int})
+    other[1] += 2
+    assert np.mean(detector.score(other).energies != expected) > 0.9
+
+
+def test_what_a_mask_hides_is_a_gap(table_model, readings):
+    rows = np.ma.masked_array(readings.copy(), mask=False)
+    rows[7, 2] = -9999.0
+    rows = np.ma.masked_values(rows, -9999.0)
+    table = table_model.detector
+    for form in (rows, list(rows)):
+        with pytest.raises(ValueError, match='row 7: expected a number in the column "column 3", found none'):
+            table.score(form)
+        assert list(table.score(form, errors="coerce").errors) == [7]
+    np.testing.assert_array_equal(table.score(rows[:7]).energies, table.score(readings[:7]).energies)
+    with pytest.raises(ValueError, match='data.csv, line 9: expected a number in the column "column 3", found none'):
+        nae_edge.train(rows, pretraining_updates=1, updates=1, progress=False)
+
+
+def test_a_file_of_a_table_is_no_sample(table_model, readings, tmp_path):
+    path = tmp_path / "rows.csv"
+    with path.open("w") as file:
+        csv.writer(file).writerows([[f"column {number}" for number in range(1, 5)], *readings[:3].tolist(), ["", 1, 2, 3]])
+    scores = table_model.detector.score([path], errors="coerce")
+    assert list(scores.errors) == [3] and len(scores) == 4
+    with pytest.raises(FileNotFoundError, match="nope.csv"):
+        table_model.detector.score([path, tmp_path / "nope.csv"], errors="coerce")
 
 
 def test_numbered_columns_are_found_by_their_numbers(table_model, readings):

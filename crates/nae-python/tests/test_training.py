@@ -229,9 +229,72 @@ def test_errors_say_what_the_command_line_says(program, digits, tmp_path):
     np.save(few, digits[0][:10])
     table.write_text("a,b\n1,2\n2\n")
     for data in (few, table, tmp_path / "absent", tmp_path):
-        with pytest.raises((ValueError, OSError)) as raised:
+        kind = FileNotFoundError if data == tmp_path / "absent" else ValueError
+        with pytest.raises(kind) as raised:
             nae_edge.train(data, folder=out, **QUICK)
         assert str(raised.value) == program("nae-train", "--data", data, "--out", out)
+
+
+def test_files_that_cannot_be_read_are_errors_of_the_system(digits, readings, tmp_path):
+    absent, secret = tmp_path / "absent", tmp_path / "secret.csv"
+    with pytest.raises(FileNotFoundError, match="^--data: .*absent"):
+        nae_edge.train(absent, **QUICK)
+    with pytest.raises(FileNotFoundError, match="^--outliers: .*absent"):
+        nae_edge.train(digits[0][:80], outliers=absent, **QUICK)
+    for more in ({}, {"changes": {"training.updates": 3}}):
+        with pytest.raises(FileNotFoundError, match="absent.toml"):
+            nae_edge.train(readings, preset=tmp_path / "absent.toml", progress=False, **more)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        nae_edge.gather(absent)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        nae_edge.reproduce("mnist-holdout", data=absent, scale="smoke", seeds=1, folder=tmp_path / "out", progress=False)
+    # The texts of the command line's errors of run folders and features say why, not as whose error.
+    secret.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="secret.csv"):
+        nae_edge.train(readings, folder=secret, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "problem"),
+    [
+        ({"seed": -1}, ValueError, "seed: expected a whole number, 0 or more, found -1"),
+        ({"seed": 1.5}, TypeError, "seed: expected a whole number, 0 or more, found 1.5"),
+        ({"seed": 2**64}, ValueError, f"seed: expected a whole number, 0 to {2**64 - 1}, found {2**64}"),
+        ({"updates": -1}, ValueError, "updates: expected a whole number, 0 or more, found -1"),
+        ({"updates": 4.0}, TypeError, "updates: expected a whole number, 0 or more, found 4.0"),
+        ({"pretraining_updates": "9"}, TypeError, "pretraining_updates: expected a whole number, 0 or more, found '9'"),
+        ({"threads": "2"}, TypeError, "threads: expected a whole number, 1 or more, found '2'"),
+        ({"held_out": 300}, ValueError, "held_out: expected a whole number, 0 to 255, found 300"),
+        ({"tile": 16.0}, TypeError, "tile: expected a whole number, 0 or more, found 16.0"),
+        ({"time_budget": "9"}, TypeError, "time_budget: expected a number, found '9'"),
+        ({"checkpoint_every": None}, TypeError, "checkpoint_every: expected a number, found None"),
+        ({"strict": 1}, TypeError, "strict: expected True or False, found 1"),
+        ({"form": 3}, TypeError, "form: expected a text, found 3"),
+        ({"fit": None}, TypeError, "fit: expected a text, found None"),
+        ({"features": 3}, TypeError, "features: expected a path, found 3"),
+        ({"folder": 3}, TypeError, "folder: expected a path, found 3"),
+        ({"feature_outputs": "abc"}, TypeError, "feature_outputs: expected a list of names, found 'abc'"),
+        ({"preset": "digits", "changes": {"training.updates": {1}}}, TypeError, "changes: expected numbers, .* found {1}"),
+    ],
+)
+def test_arguments_of_another_type_are_named(digits, arguments, kind, problem):
+    with pytest.raises(kind, match=f"^{problem}"):
+        nae_edge.train(digits[0][:60], **{**QUICK, **arguments})
+
+
+def test_numbers_of_numpy_are_numbers(digits):
+    changes = {"training.updates": np.int64(2), "training.learning_rate": np.float32(1e-4)}
+    trained = nae_edge.train(
+        preset="digits", seed=np.uint8(3), changes={**changes, "pretraining.epochs": np.int8(1)}, progress=False
+    )
+    assert "seed = 3" in trained.config and "updates = 2\n" in trained.config
+
+
+def test_a_folder_of_the_user_is_expanded(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    nae_edge.train(digits[0][:60], folder="~/run", **QUICK)
+    assert (tmp_path / "home/run/config.toml").exists() and not (tmp_path / "~").exists()
 
 
 def test_importing_takes_neither_scikit_learn_nor_a_second():
@@ -258,7 +321,12 @@ def test_what_would_be_passed_over_is_refused():
 def test_the_text_of_a_configuration_is_a_preset(digits):
     images = digits[0][:80]
     first = nae_edge.train(images, seed=3, **QUICK)
+    # Its seed is that of the run, unless another is given.
+    again = nae_edge.train(images, preset=first.config, progress=False)
+    assert again.detector.to_bytes() == first.detector.to_bytes() and "seed 3" in str(again.report)
     assert nae_edge.train(images, preset=first.config, seed=3, progress=False).detector.to_bytes() == first.detector.to_bytes()
+    other = nae_edge.train(images, preset=first.config, seed=0, progress=False)
+    assert other.detector.to_bytes() == nae_edge.train(images, **QUICK).detector.to_bytes() != first.detector.to_bytes()
 
 
 def test_numpys_false_ends_a_run_and_nothing_else_does(digits):

@@ -11,6 +11,9 @@ pub fn wrong_result() -> Option<&'static str> {
     if !factors_of_every_shift() {
         return Some("a convolution with factors of every shift");
     }
+    if !biases_near_the_end_of_32_bits() {
+        return Some("a convolution with large biases");
+    }
     if !halves_below_zero() { Some("bilinear resizing with halves") } else { None }
 }
 
@@ -46,6 +49,35 @@ fn factors_of_every_shift() -> bool {
             let sum: i32 = products.map(|(x, w)| (i32::from(*x) - i32::from(ZERO_POINT)) * i32::from(w as i8)).sum();
             let result = Multiplier { value: *value, shift: *shift }.apply_twice(bias.wrapping_add(sum));
             i32::from(*output) == result.saturating_add(3).clamp(-100, 90)
+        })
+    })
+}
+
+/// A convolution whose sums are so large that a half added to them before the shift passes 32 bits; over two places and one.
+fn biases_near_the_end_of_32_bits() -> bool {
+    const OUTPUTS: usize = 22;
+    const PLACES: usize = 3;
+    let range = Range { zero_point: -10, min: -128, max: 127 };
+    let channels: [Channel; OUTPUTS] = core::array::from_fn(|index| {
+        let bias = i32::MAX - 40_000 - index as i32;
+        [if index % 2 == 0 { bias } else { -bias }, i32::MAX, index as i32 / 2 - 31]
+    });
+    let windows = Windows {
+        input: Shape::new(1, 1, PLACES),
+        output: Shape::new(OUTPUTS, 1, PLACES),
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: Default::default(),
+    };
+    let mut output = [0; OUTPUTS * PLACES];
+    let weights = Weights { layout: Layout::Plain, words: &[0; OUTPUTS.div_ceil(4)], channels: &channels };
+    conv2d(&windows, 0, weights, range, &mut [], &[1; PLACES], &mut output);
+    output.chunks_exact(OUTPUTS).all(|output| {
+        output.iter().zip(&channels).all(|(output, [bias, value, shift])| {
+            // The shift is below 0 here. Halves go away from zero.
+            let high = (i64::from(*bias) * i64::from(*value) + (1 << 30)) >> 31;
+            let size = (high.abs() + (1i64 << (-shift - 1))) >> -shift;
+            i64::from(*output) == (size * high.signum() - 10).clamp(-128, 127)
         })
     })
 }

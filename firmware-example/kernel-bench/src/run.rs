@@ -180,7 +180,8 @@ impl Work {
             words: words.get(..lengths.words).unwrap_or_default(),
             channels: channels.get(..self.outputs).unwrap_or_default(),
         };
-        let (range, zero, windows) = (Range::full(3), self.zero_point(), self.windows());
+        let range = if self.relu { Range::relu(3) } else { Range::full(3) };
+        let (zero, windows) = (self.zero_point(), self.windows());
         let scratch = scratch.get_mut(..lengths.scratch).unwrap_or_default();
         let input = input.get(..lengths.input).unwrap_or_default();
         let output = output.get_mut(..lengths.output).unwrap_or_default();

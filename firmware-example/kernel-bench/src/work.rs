@@ -64,14 +64,17 @@ pub struct Work {
     /// Whether weights, inputs and zero point are the greatest there are, so that sums come closest
     /// to overflow.
     pub extreme: bool,
+    /// Whether results are limited to 0 and above: a fused ReLU.
+    pub relu: bool,
 }
 
 const fn work(kind: Kind, [side, channels]: [usize; 2], kernel: usize, outputs: usize) -> Work {
-    Work { kind, input: Shape::new(channels, side, side), kernel, stride: 1, padding: 0, outputs, extreme: false }
+    let input = Shape::new(channels, side, side);
+    Work { kind, input, kernel, stride: 1, padding: 0, outputs, extreme: false, relu: false }
 }
 
 /// The layers, in the order of the table.
-pub const WORKS: [Work; 43] = [
+pub const WORKS: [Work; 44] = [
     work(Kind::Dense, [1, 640], 1, 128),
     work(Kind::Dense, [1, 128], 1, 128),
     work(Kind::Dense, [1, 128], 1, 8),
@@ -116,6 +119,8 @@ pub const WORKS: [Work; 43] = [
     work(Kind::Transposed, [14, 8], 3, 1),
     work(Kind::LookUp, [16, 1], 1, 1),
     work(Kind::Energy, [1, 256], 1, 256),
+    // In four phases; results are clamped once, after all of them.
+    Work { stride: 2, padding: 1, relu: true, ..work(Kind::Transposed, [8, 8], 4, 8) },
 ];
 
 /// A small layer; each number gives another, any of them of any kind.
@@ -130,10 +135,11 @@ pub fn any_work(number: u32) -> Work {
     let kernel = next(4).min(side);
     let padding = (next(kernel) - 1).min(kernel / 2);
     let channels = [next(12), 4 * next(24)][next(2) - 1];
+    let relu = next(4) == 1;
     match kind {
-        Kind::Dense => Work { extreme, ..work(kind, [1, next(1100)], 1, outputs) },
+        Kind::Dense => Work { extreme, relu, ..work(kind, [1, next(1100)], 1, outputs) },
         Kind::MaxPool => Work { stride, padding, ..work(kind, [side, channels], kernel, channels) },
-        _ => Work { stride, padding, extreme, ..work(kind, [side, channels], kernel, outputs) },
+        _ => Work { stride, padding, extreme, relu, ..work(kind, [side, channels], kernel, outputs) },
     }
 }
 
@@ -211,6 +217,9 @@ impl core::fmt::Display for Work {
         }
         if self.padding > 0 {
             write!(f, " padding {}", self.padding)?;
+        }
+        if self.relu {
+            write!(f, " ReLU")?;
         }
         write!(f, ", {height}×{height}×{channels}→{side}×{side}×{}", self.outputs)
     }

@@ -50,8 +50,10 @@ impl Model {
 pub struct Info {
     /// The cost of one score, in units of about one multiply-accumulate. A device that takes models from outside can
     /// refuse a model that would run too long. The sum of `multiply_accumulates`, each value that a layer writes (4
-    /// times if it is interpolated or normalized, 16 times if its activation has an exponential), and the energy: each
-    /// value of the image, or for structural similarity 5 times each value of each window of 11 x 11.
+    /// times if it is interpolated or normalized, 16 times if its activation has an exponential), another 8 for each
+    /// that is a sum of products, a maximum or a mean, or changes its 8-bit scale, 4 times the bytes of images that
+    /// 8-bit convolutions copy, and the energy: each value of the image, or for structural similarity 5 times each value
+    /// of each window of 11 x 11.
     pub operations: u64,
     /// Multiply-accumulates of convolutions and dense layers, and values that pooling layers read, padding included in
     /// both. Other layers and the energy are not counted, so only `operations` limits the time.
@@ -78,7 +80,7 @@ pub struct Info {
     pub zero_point: i32,
     /// The model's value for a black pixel (0).
     pub low: f32,
-    /// The model's value for a white pixel (255).
+    /// The model's value for a white pixel (255), up to rounding: a pixel p has the value low + p / 255 * (high - low).
     pub high: f32,
     /// An energy above it is an anomaly; NaN for a model without threshold.
     pub threshold: f32,
@@ -121,7 +123,8 @@ pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>
 /// of `bytes` must be divisible by 4. They must stay in place, unchanged, as long as the model is used.
 ///
 /// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for a fault of the file; OPERATORS;
-/// ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
+/// ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY. If `model` itself is not
+/// aligned, it is unchanged, and every function refuses it with ALIGNMENT.
 ///
 /// # Safety
 /// `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.

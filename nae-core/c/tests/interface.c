@@ -116,6 +116,14 @@ static void refuse(void) {
   EXPECT(nae_core_open(&model, NULL, length) == NAE_CORE_STATUS_NULL);
   EXPECT(nae_core_describe(&model, &info) == NAE_CORE_STATUS_NOT_READY);
   EXPECT(nae_core_open((nae_core_model *)((char *)&model + 4), bytes, length) == NAE_CORE_STATUS_ALIGNMENT);
+  /* A model that is not aligned is not touched, and refused by every function. */
+  static nae_core_model room[2], before[2];
+  memset(room, 0x5A, sizeof room);
+  memcpy(before, room, sizeof room);
+  nae_core_model *crooked = (nae_core_model *)((char *)room + 4);
+  EXPECT(nae_core_open(crooked, bytes, length) == NAE_CORE_STATUS_ALIGNMENT);
+  EXPECT(memcmp(room, before, sizeof room) == 0);
+  EXPECT(nae_core_describe(crooked, &info) == NAE_CORE_STATUS_ALIGNMENT);
   EXPECT(nae_core_open(&model, bytes, SIZE_MAX) == NAE_CORE_STATUS_LENGTH);
   EXPECT(nae_core_open(&model, bytes, 0) == NAE_CORE_STATUS_LENGTH);
   EXPECT(nae_core_open(&model, bytes, length - 1) == NAE_CORE_STATUS_LENGTH);

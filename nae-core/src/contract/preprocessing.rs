@@ -43,8 +43,8 @@ impl fmt::Display for LengthError {
 impl core::error::Error for LengthError {}
 
 impl Preprocessing {
-    /// Returns preprocessing that maps byte 0 to `low` and byte 255 to `high`, and resizes images of another size with
-    /// `filter`.
+    /// Returns preprocessing that maps byte 0 to `low` and byte 255 to `high`, up to the rounding of
+    /// [`value`](Self::value), and resizes images of another size with `filter`.
     ///
     /// # Errors
     /// [`PreprocessingError`] unless `low` and `high` are finite, `low` < `high`, and their difference is finite.
@@ -67,7 +67,7 @@ impl Preprocessing {
         self.low
     }
 
-    /// The value of a white byte.
+    /// The value of a white byte, up to the rounding of [`value`](Self::value).
     pub const fn high(self) -> f32 {
         self.high
     }
@@ -99,7 +99,8 @@ impl Preprocessing {
         Ok(())
     }
 
-    /// The value of a byte: `low` + byte/255·(`high` − `low`).
+    /// The value of a byte: `low` + byte/255·(`high` − `low`), in this order, as hosts compute it for images of any
+    /// depth. So byte 0 is `low` exactly, and byte 255 is `high` up to the rounding of the difference and the sum.
     pub fn value(self, byte: u8) -> f32 {
         self.low + f32::from(byte) / 255.0 * (self.high - self.low)
     }

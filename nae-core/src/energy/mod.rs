@@ -32,7 +32,7 @@ pub enum Energy {
     /// Absolute error divided by the number of dimensions, ‖x − x̂‖₁/D. In `[0, ∞)`.
     L1,
     /// One minus the mean structural similarity (Wang, Bovik, Sheikh and Simoncelli, 2004) of
-    /// images in `[0, 1]`. In `[0, 2]`.
+    /// images in `[0, 1]`. In `[0, 2]`; below 0 by rounding counts as 0.
     ///
     /// Gaussian window 11×11 with σ = 1.5, K₁ = 0.01, K₂ = 0.03, dynamic range 1, at every place where the whole window
     /// lies in the image; mean over places and channels. For an image lower or narrower than 11 pixels, the window has
@@ -129,7 +129,11 @@ impl Energy {
         let energy = match self {
             Self::SquaredL2 => mean(image, reconstruction, square),
             Self::L1 => mean(image, reconstruction, abs),
-            Self::Ssim => 1.0 - ssim::mean_ssim(image, reconstruction, shape),
+            // Of equal images, rounding can make the similarity a little more than 1. NaN stays NaN.
+            Self::Ssim => match 1.0 - ssim::mean_ssim(image, reconstruction, shape) {
+                energy if energy < 0.0 => 0.0,
+                energy => energy,
+            },
         };
         if energy.is_finite() { Ok(energy) } else { Err(EnergyError::NonFinite) }
     }

@@ -158,7 +158,8 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// As [`run`](Self::run), for models whose image is 8-bit: HWC, with the scale of [`Model::image_quantization`].
     /// [`Model::quantize_bytes`] converts the bytes of a camera to such values.
     ///
-    /// The energy is exact up to its last rounding, and the same on every target.
+    /// The energy is an exact sum, rounded twice (to `f32`, then in the division by the number of values), and the same
+    /// on every target.
     ///
     /// # Errors
     /// [`EngineError`] if a length does not fit, the model takes `f32`, or a layer of `f32` overflows.

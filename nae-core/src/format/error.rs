@@ -71,7 +71,8 @@ pub enum LayerFault {
     Geometry,
     /// The output's shape does not follow from the input and the geometry.
     Shape,
-    /// The weights or biases lie outside the file, or their number is wrong.
+    /// The weights or biases lie outside the file, their number is wrong, or the layers together have more than the
+    /// file.
     Weights,
     /// The output lies outside the arena.
     Arena,
@@ -97,7 +98,7 @@ impl LayerFault {
             Self::Tensor => "a layer reads a tensor that is not there or does not fit",
             Self::Geometry => "a layer's kernel, stride or padding is impossible",
             Self::Shape => "a layer's output shape does not follow from its input",
-            Self::Weights => "a layer's weights are outside the file or not as many as needed",
+            Self::Weights => "a layer's weights are outside the file, not as many as needed, or another layer's",
             Self::Arena => "a layer's output lies outside the arena",
             Self::Overlap => "a layer overwrites a tensor that is still to be read",
             Self::NonFiniteWeight => "a layer has a weight that is NaN or infinite",

@@ -76,7 +76,8 @@
 //! The table of [`Calibration`](crate::calibration::Calibration): ascending `f32`.
 //!
 //! ## Parameters
-//! Each of the following starts at a whole word; bytes that fill the last word are zero.
+//! Each of the following starts at a whole word; bytes that fill the last word are zero. Layers do not share
+//! parameters.
 //!
 //! **f32.** Kinds 1 to 3 have weights in blocks of 8 outputs; the outputs that are left over (fewer than 8) are in
 //! blocks of one. A block is stored `[kernel row][kernel column][input channel][output of the block]`; a dense layer is
@@ -105,7 +106,7 @@
 //! Every field is checked:
 //! - the lengths and the checksum;
 //! - each layer's output has the shape and type that follow from its input and geometry;
-//! - parameters and arena ranges lie inside;
+//! - parameters and arena ranges lie inside, and the layers together have no more parameters than the file;
 //! - no layer overwrites a tensor that is still to be read (the latent tensor is read at the end);
 //! - a layer's output is apart from its inputs; or exactly on its input, if the kind can work in place; or begins so
 //!   far before its input that every row ends before the values that are read for it and later rows (8-bit kind 1, and

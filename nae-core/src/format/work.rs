@@ -1,13 +1,20 @@
 //! The cost of a layer: its number of parameters, and the number of operations of one run. The places of its tensors
 //! are in [`record`](super::record).
 
-use super::operation::{Geometry, Operation};
+use super::operation::{Geometry, Int8Linear, Linear, Operation, Pair};
 use super::record::Record;
 use crate::Shape;
-use crate::layer::Activation;
+use crate::kernels::int8;
+use crate::layer::{Activation, Element};
 
 /// Number of operations that an exponential counts as.
 const EXPONENTIAL: u64 = 16;
+/// Number of operations that the end of a sum counts as (its place, its conversion to 8 bits), beside its products.
+const SUM: u64 = 8;
+/// Number of operations that a byte of a copy counts as: it is filled with the zero point, then copied by itself.
+const COPY: u64 = 4;
+/// Words of a multiplier: value and shift.
+const MULTIPLIER_WORDS: usize = 2;
 
 impl Record {
     /// Number of weights and biases, or of scales and shifts; `input` is the shape of the tensor that the layer reads.
@@ -18,8 +25,32 @@ impl Record {
                 product(&[geometry.kernel[0], geometry.kernel[1], input.channels, outputs])
                     .saturating_add(outputs as u64)
             }
-            Operation::Dense(_) => product(&[input.len() + 1, self.output.len()]),
+            Operation::Dense(_) => product(&[input.len().saturating_add(1), self.output.len()]),
             Operation::GroupNormalize { .. } => product(&[2, input.channels]),
+            _ => 0,
+        }
+    }
+
+    /// Number of words that the layer has in the parameters: weights, biases or channels, multipliers, a table, scales
+    /// and shifts.
+    pub(crate) const fn parameter_words(&self) -> usize {
+        match &self.operation {
+            Operation::Conv2d(_, linear) | Operation::ConvTranspose2d { linear, .. } | Operation::Dense(linear) => {
+                match linear {
+                    Linear::F32 { weights, bias, .. } => weights.len.saturating_add(bias.len),
+                    Linear::I8(Int8Linear { weights, bias, shared_multiplier, .. }) => {
+                        let words = weights.len.div_ceil(4);
+                        match shared_multiplier {
+                            None => words.saturating_add(bias.len.saturating_mul(3)),
+                            Some(_) => words.saturating_add(bias.len).saturating_add(MULTIPLIER_WORDS),
+                        }
+                    }
+                }
+            }
+            Operation::Table(table) => table.len.div_ceil(4),
+            Operation::GroupNormalize { scale, shift, .. } => scale.len.saturating_add(shift.len),
+            Operation::Add(Pair { int8: Some(_), .. }) => 3 * MULTIPLIER_WORDS,
+            Operation::Multiply(Pair { int8: Some(_), .. }) | Operation::Requantize { .. } => MULTIPLIER_WORDS,
             _ => 0,
         }
     }
@@ -47,8 +78,15 @@ impl Record {
 
     /// The cost of one run of the layer, in units of about one multiply-accumulate; `input` is the shape of the tensor
     /// that the layer reads. It is the number of [multiply-accumulates](Self::multiply_accumulates), plus for each
-    /// value written: 1; 4 if the value is interpolated between four, or normalized, for which the tensor is read
-    /// several times; 16 if the activation has an exponential (sigmoid, tanh, ELU). So every layer has a cost.
+    /// value written:
+    /// - 1;
+    /// - 4 if the value is interpolated between four, or normalized, for which the tensor is read several times;
+    /// - 16 if the activation has an exponential (sigmoid, tanh, ELU);
+    /// - 8 more if the value is a sum of products, a maximum or a mean, or is computed from one or two values with
+    ///   another scale (8-bit sums, products and changes of scale);
+    ///
+    /// plus 4 for each byte that the kernel copies ([`int8::conv2d_copied_bytes`]). So every layer has a cost, and no
+    /// layer takes many times as long for an operation as others of its type do.
     pub const fn operations(&self, input: Shape) -> u64 {
         let of_value = match (&self.operation, self.operation.activation()) {
             (_, Activation::Sigmoid | Activation::Tanh | Activation::Elu { .. }) => EXPONENTIAL,
@@ -58,8 +96,36 @@ impl Record {
             ) => 4,
             _ => 1,
         };
-        let written = product(&[self.output.len()]).saturating_mul(of_value);
-        self.multiply_accumulates(input).saturating_add(written)
+        let of_sum = match &self.operation {
+            Operation::Conv2d(..)
+            | Operation::ConvTranspose2d { .. }
+            | Operation::Dense(_)
+            | Operation::MaxPool2d(_)
+            | Operation::AveragePool2d { .. } => SUM,
+            Operation::Add(_) | Operation::Multiply(_) | Operation::Quantize | Operation::Requantize { .. } => {
+                match self.element {
+                    Element::F32 => 0,
+                    Element::I8(_) => SUM,
+                }
+            }
+            _ => 0,
+        };
+        let written = product(&[self.output.len()]).saturating_mul(of_value + of_sum);
+        let copied = self.copied_bytes(input).saturating_mul(COPY);
+        self.multiply_accumulates(input).saturating_add(written).saturating_add(copied)
+    }
+
+    /// Number of bytes that the kernel copies beside its products and results.
+    const fn copied_bytes(&self, input: Shape) -> u64 {
+        match &self.operation {
+            Operation::Conv2d(geometry, Linear::I8(Int8Linear { layout, .. })) => {
+                int8::conv2d_copied_bytes(*layout, &geometry.windows(input, self.output))
+            }
+            Operation::ConvTranspose2d { geometry, linear: Linear::I8(Int8Linear { layout, .. }), .. } => {
+                int8::conv_transpose2d_copied_bytes(*layout, &geometry.windows(input, self.output))
+            }
+            _ => 0,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Parameters, part, part_mut};
 
 /// Normalizes each of `groups` groups of channels to mean 0 and variance 1, with `epsilon` added to the variance, then
 /// scales each channel by its weight and adds its bias, in place. `values` are HWC with `channels`, a multiple of
-/// `groups`.
+/// `groups`. If the variance is beyond `f32`, the values of the group become NaN.
 pub(crate) fn group_normalize(
     groups: usize,
     epsilon: f32,
@@ -19,7 +19,9 @@ pub(crate) fn group_normalize(
         let shifts = part(parameters.bias, from, width);
         let mean = mean(values, channels, from, width, |value| value);
         let variance = self::mean(values, channels, from, width, |value| (value - mean) * (value - mean));
-        let inverse = 1.0 / libm::sqrtf(variance + epsilon);
+        // The square of a large difference overflows. Divided by an infinite variance, all values would become equal:
+        // an overflow must not look like a result.
+        let inverse = if variance.is_finite() { 1.0 / libm::sqrtf(variance + epsilon) } else { f32::NAN };
         for pixel in values.chunks_exact_mut(channels.max(1)) {
             for ((value, scale), shift) in part_mut(pixel, from, width).iter_mut().zip(scales).zip(shifts) {
                 *value = (*value - mean) * inverse * scale + shift;

@@ -35,8 +35,11 @@ fn block<const B: usize>(
     for y in 0..out.height {
         for x in 0..out.width {
             let mut sums = *bias;
-            for (ky, iy) in taps(y + padding.top, kernel[0], stride[0], shape.height) {
-                for (kx, ix) in taps(x + padding.left, kernel[1], stride[1], shape.width) {
+            let across = taps(x + padding.left, kernel[1], stride[1], shape.width);
+            // If no column meets the input, no row is visited, so that the time goes with the number of products.
+            let rows = if across.clone().next().is_none() { 0 } else { usize::MAX };
+            for (ky, iy) in taps(y + padding.top, kernel[0], stride[0], shape.height).take(rows) {
+                for (kx, ix) in across.clone() {
                     let values = part(input, (iy * shape.width + ix) * run, run);
                     let tap = (ky * kernel[1] + kx) * run * B;
                     let (weights, _) = part(weights, tap, run * B).as_chunks();
@@ -52,11 +55,10 @@ fn block<const B: usize>(
 }
 
 /// Kernel and input indices along one axis whose product lands on `at`: kernel + input·stride = at.
-fn taps(at: usize, kernel: usize, stride: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+fn taps(at: usize, kernel: usize, stride: usize, size: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     // No stride is zero, but the compiler cannot derive this.
     let stride = stride.max(1);
-    (at % stride..kernel.min(at + 1))
-        .step_by(stride)
-        .map(move |k| (k, (at - k) / stride))
-        .filter(move |(_, i)| *i < size)
+    // The kernel index that meets the last input, or the residue, if that input lies behind `at`.
+    let first = at.saturating_sub(size.saturating_sub(1) * stride).max(at % stride);
+    (first..kernel.min(at + 1)).step_by(stride).map(move |k| (k, (at - k) / stride))
 }

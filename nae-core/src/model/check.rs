@@ -49,7 +49,8 @@ const fn tensor(layers: &[[u8; RECORD_LEN]], image: Tensor, index: usize) -> Res
 }
 
 /// Checks all layers, their parameters and their use of an arena of `arena` words; returns the operators that they
-/// need.
+/// need. The layers together have no more parameters than the file, so that these are read once: the time does not
+/// depend on how many layers there are.
 pub(super) const fn layers(
     layers: &[[u8; RECORD_LEN]],
     image: Tensor,
@@ -59,6 +60,7 @@ pub(super) const fn layers(
 ) -> Result<Operators, ModelError> {
     let mut operators = Operators::NONE;
     let mut last_read = LastRead([0; MAX_LAYERS + 1]);
+    let mut words_left = parameters.len() / 4;
     let mut index = 0;
     while index < layers.len() {
         let layer = check!(record(layers, index));
@@ -77,6 +79,10 @@ pub(super) const fn layers(
             }
         }
         last_read.set(layer.input, index);
+        words_left = match words_left.checked_sub(layer.parameter_words()) {
+            Some(left) => left,
+            None => return Err(fault_of(index, LayerFault::Weights)),
+        };
         if let Err(fault) = validate::layer(&layer, input, parameters, arena) {
             return Err(fault_of(index, fault));
         }

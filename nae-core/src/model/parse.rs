@@ -27,7 +27,8 @@ pub struct Model<'a> {
 
 impl<'a> Model<'a> {
     /// Checks the bytes of a `.nae` file and reads it in place. The [format](crate::format) lists all that is checked.
-    /// Time is linear in the file's length, plus the square of the number of layers.
+    /// Time is linear in the file's length, plus the square of the number of layers: layers that together have more
+    /// parameters than the file are refused, so that none are read twice.
     ///
     /// # Errors
     /// [`ModelError`] that names the first fault found.

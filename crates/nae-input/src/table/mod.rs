@@ -332,6 +332,10 @@ impl Row {
                     (Reading::Is(value), Cell::Text(text)) if truth(value).is_some() && truth(value) == truth(text) => {
                         Some(1.0)
                     }
+                    // Arrays and databases have them as 0 and 1.
+                    (Reading::Is(value), Cell::Number(number)) if truth(value).is_some_and(|it| is_as(it, *number)) => {
+                        Some(1.0)
+                    }
                     (Reading::Absent, Cell::Missing) => Some(1.0),
                     (Reading::Is(_) | Reading::Absent, _) => Some(0.0),
                 };
@@ -344,6 +348,11 @@ impl Row {
     pub fn is_filled(&self, positions: &[usize], columns: &Columns) -> bool {
         columns.missing() == Missing::Fill && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
     }
+}
+
+/// Whether `number` is the one that is written for a truth value.
+fn is_as(truth: bool, number: f64) -> bool {
+    number == f64::from(u8::from(truth))
 }
 
 /// Parses a text as a truth value.

@@ -278,6 +278,11 @@ fn truth_values_are_one_category_however_they_are_written() {
     for (row, expected) in read.rows().iter().zip([[no, yes], [no, yes], [yes, no], [no, no]]) {
         assert_eq!(row.prepare(&positions, &categories), Ok(expected.to_vec()));
     }
+    // An array has them as 0 and 1, and so have many databases.
+    let numbers = table("flag\n1\n0.0\n2\n-1\n").unwrap();
+    for (row, expected) in numbers.rows().iter().zip([[no, yes], [yes, no], [no, no], [no, no]]) {
+        assert_eq!(row.prepare(&positions, &categories), Ok(expected.to_vec()), "{row:?}");
+    }
     // A model of numbers has learnt them as 0 and 1.
     let numbers = Columns::new(vec![Column::number("flag", 0.0, 1.0, 4.0)], Missing::Refuse).unwrap();
     let positions = read.positions(&numbers).unwrap();

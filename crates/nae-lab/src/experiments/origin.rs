@@ -26,7 +26,7 @@ impl Origin {
 }
 
 /// The note below a table whose models are of several commits or engines; empty if they are of one.
-pub(super) fn note<'a>(origins: impl Iterator<Item = &'a Origin>) -> String {
+pub(crate) fn note<'a>(origins: impl Iterator<Item = &'a Origin>) -> String {
     let (mut commits, mut engines) = (BTreeMap::new(), BTreeMap::new());
     for origin in origins {
         *commits.entry(origin.commit.clone().unwrap_or_else(|| "not recorded".to_owned())).or_insert(0) += 1;

@@ -122,14 +122,17 @@ impl Record {
     }
 
     /// Writes the record to the folder `path`. Its settings may differ from those written before: models whose settings
-    /// have not changed stay finished.
+    /// have not changed stay finished. A record of a folder without results, such as one that an experiment without data
+    /// left, is replaced.
     ///
     /// # Errors
     /// [`RecordError::Other`] if the folder has results of another experiment, scale, device, program version or
     /// search; [`RecordError::Io`] or [`RecordError::Form`].
     pub fn write(&self, path: &Path) -> Result<(), RecordError> {
         if let Some(found) = Self::read(path)? {
-            if let Some((what, found, expected)) = found.difference(self) {
+            if let Some((what, found, expected)) = found.difference(self)
+                && has_results(path)?
+            {
                 return Err(RecordError::Other { path: path.to_owned(), what, found, expected });
             }
             if found == *self {
@@ -158,6 +161,18 @@ impl Record {
     }
 }
 
+/// Whether the folder `path` has more than a record and its lock.
+fn has_results(path: &Path) -> Result<bool, RecordError> {
+    let io = |cause| RecordError::Io { path: path.to_owned(), cause };
+    for entry in fs::read_dir(path).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != RECORD && name != LOCK {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +186,7 @@ mod tests {
         assert_eq!(Record::read(folder.path()).expect("reads"), Some(record.clone()));
         let other_settings = Record { settings: "a = 2".to_owned(), ..record.clone() };
         other_settings.write(folder.path()).expect("settings may change");
+        std::fs::write(folder.path().join("cells.jsonl"), "").expect("results");
         for (other, said) in [
             (
                 Record { experiment: "mnist-ood".to_owned(), ..record.clone() },
@@ -184,5 +200,16 @@ mod tests {
             assert!(message.contains(said), "{message}");
         }
         assert_eq!(Record::read(folder.path()).expect("reads"), Some(other_settings), "as it was");
+    }
+
+    #[test]
+    fn a_folder_without_results_is_free_for_another_experiment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = |scale| Record::new("mnist-ood", scale, DeviceChoice::Cpu, "a = 1", "a = 1".into());
+        drop(record(Scale::Smoke).claim(folder.path()).expect("free"));
+        drop(record(Scale::Cpu).claim(folder.path()).expect("free, since nothing was made"));
+        assert_eq!(Record::read(folder.path()).expect("reads"), Some(record(Scale::Cpu)));
+        std::fs::create_dir(folder.path().join("mnist-0")).expect("a run");
+        assert!(record(Scale::Smoke).claim(folder.path()).is_err());
     }
 }

@@ -77,6 +77,9 @@ pub enum GatherError {
         /// The folders.
         folders: [PathBuf; 2],
     },
+    /// No folder was given.
+    #[error("expected folders of runs or of an experiment, found none")]
+    NoFolders,
     /// The record of a folder cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -110,6 +113,7 @@ pub fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
         }
     }
     match (found.experiments.as_slice(), found.runs.as_slice()) {
+        ([], []) => Err(GatherError::NoFolders),
         ([], runs) => runs::gather(runs),
         (experiments, []) => experiment::gather(experiments),
         ([experiment, ..], [run, ..]) => Err(GatherError::Apart {
@@ -208,6 +212,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn no_folders_make_no_table() {
+        assert!(matches!(gather(&[]), Err(GatherError::NoFolders)));
+    }
 
     #[test]
     fn the_place_where_settings_differ_is_named() {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{GatherError, Gathered, difference, is_unfinished, once};
 use crate::compare::Estimate;
+use crate::experiments::origin::{self, Origin};
 
 /// The required part of a run's results.
 #[derive(Deserialize)]
@@ -22,6 +23,8 @@ struct Figures {
     /// Earlier versions of the program recorded neither the device nor the files of given outliers.
     device: Option<String>,
     given_outliers: Option<Vec<Given>>,
+    /// The commit of the program that ended the run.
+    commit: Option<String>,
 }
 
 /// A set of outliers that the user has given.
@@ -170,7 +173,10 @@ fn as_text(runs: &[Run]) -> String {
     }
     let seeds: Vec<String> = runs.iter().map(|run| run.recorded.seed.to_string()).collect();
     let name = runs.first().map(|run| run.recorded.preset.name.clone()).unwrap_or_default();
-    format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}\n{FOOTNOTE}", seeds.join(", "))
+    let origins: Vec<Origin> =
+        runs.iter().map(|run| Origin { commit: run.figures.commit.clone(), engine: None }).collect();
+    let note = origin::note(origins.iter());
+    format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}\n{FOOTNOTE}{note}", seeds.join(", "))
 }
 
 #[cfg(test)]
@@ -208,26 +214,38 @@ mod tests {
         assert!(other(&older, &none).is_some());
     }
 
+    fn run(seed: u64, json: Value) -> Run {
+        let preset = nae_train::config::preset::load("digits").expect("valid").raw().clone();
+        let recorded = Recorded { seed, version: "1".to_owned(), commit: None, data_sha256: None, preset };
+        Run { folder: PathBuf::from("run"), recorded, settings: Value::Null, figures: figures(&json), json }
+    }
+
+    #[test]
+    fn a_mean_is_no_number_if_one_of_its_seeds_is_none_and_commits_are_named() {
+        let of = |seed, auroc: Value, commit: &str| {
+            let row = json!({ "outliers": "noise", "count": 30, "selection": false, "nae": auroc });
+            let auroc = json!({ "normal_count": 0, "rows": [row] });
+            run(seed, json!({ "auroc": auroc, "data_sha256": "abc", "commit": commit }))
+        };
+        let text = as_text(&[of(0, json!(0.9), "abc"), of(1, json!(0.7), "abc")]);
+        assert!(text.contains("0.800 ± 0.100") && !text.contains("commits"), "{text}");
+        let text = as_text(&[of(0, json!(0.9), "abc"), of(1, Value::Null, "def")]);
+        assert!(!text.contains("0.9") && text.contains("–"), "{text}");
+        assert!(text.ends_with("of several commits: abc (1), def (1)."), "{text}");
+    }
+
     #[test]
     fn runs_on_other_devices_or_outliers_do_not_belong_together() {
-        let config = nae_train::config::preset::load("digits").expect("valid");
-        let run = |device: Value, sha256: &str| {
+        let of = |device: Value, sha256: &str| {
             let mut json = result(&json!([{ "outliers": "bad (given)", "count": 30, "sha256": sha256 }]));
             json["device"] = device;
-            let recorded = Recorded {
-                seed: 0,
-                version: "1".to_owned(),
-                commit: None,
-                data_sha256: None,
-                preset: config.raw().clone(),
-            };
-            Run { folder: PathBuf::from("run"), recorded, settings: Value::Null, figures: figures(&json), json }
+            run(0, json)
         };
         let apart = |one: Run, other: Run| one.belongs_with(&other).err().map(|error| error.to_string());
-        assert_eq!(apart(run("cpu".into(), "a"), run("cpu".into(), "a")), None);
-        assert_eq!(apart(run("cpu".into(), "a"), run(Value::Null, "a")), None, "of an earlier version");
-        let message = apart(run("cpu".into(), "a"), run("cuda".into(), "a")).expect("other devices");
+        assert_eq!(apart(of("cpu".into(), "a"), of("cpu".into(), "a")), None);
+        assert_eq!(apart(of("cpu".into(), "a"), of(Value::Null, "a")), None, "of an earlier version");
+        let message = apart(of("cpu".into(), "a"), of("cuda".into(), "a")).expect("other devices");
         assert!(message.contains("the device is cpu in the first and cuda in the second"), "{message}");
-        assert!(apart(run("cpu".into(), "a"), run("cpu".into(), "b")).is_some_and(|text| text.contains("SHA-256 a")));
+        assert!(apart(of("cpu".into(), "a"), of("cpu".into(), "b")).is_some_and(|text| text.contains("SHA-256 a")));
     }
 }

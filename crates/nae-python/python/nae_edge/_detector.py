@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._inputs import Columns, Encoded, Files, Images, recognise
+from ._arguments import checked, number
+from ._inputs import Columns, Encoded, Files, Images, Input, recognise
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +29,12 @@ class Scores:
     p_values: npt.NDArray[np.float32] | None
     #: bool [N]: True for an anomaly, an energy above the threshold. None for a model without a threshold.
     verdicts: npt.NDArray[np.bool_] | None
-    #: float32 [N, D]: the latent vectors. None where the model has no such output, and with `latents=False`.
+    #: float32 [N, D]: the latent vectors. None where the model has no such output, as a model of tiles, and with
+    #: `latents=False`.
     latents: npt.NDArray[np.float32] | None = field(repr=False)
     #: float32 [N, H, W]: each pixel's contribution to the energy; for a table [N, 1, columns]. A list of arrays [H, W] where
-    #: a model of tiles scored images of several sizes. None with `heat_maps=False`.
+    #: a model of tiles scored images of several sizes or none, empty ones for samples in `errors`. None with
+    #: `heat_maps=False`.
     heat_maps: npt.NDArray[np.float32] | list[npt.NDArray[np.float32]] | None = field(repr=False)
     #: The name of each sample: the file, the file and the line of a table, or the first and last row of a window. None for
     #: arrays in memory.
@@ -108,20 +111,25 @@ class Detector:
 
         With `latents=False` and `heat_maps=False` these are not kept. For many samples they take most of the memory.
 
-        With `errors="coerce"` a sample that cannot be scored, such as a damaged file, has the energy NaN, and
-        `Scores.errors` has its message. With "raise" the call raises ValueError, or OSError for a file that cannot be read.
-        Ctrl-C raises KeyboardInterrupt between batches.
+        With `errors="coerce"` a sample that cannot be scored, such as a damaged file or a None in a list, has the energy NaN,
+        and `Scores.errors` has its message. A sample of a table is a row or window, not a file: a .csv file that cannot be
+        read is an exception also then. With "raise" the call raises ValueError or TypeError, or OSError for a file that
+        cannot be read. Ctrl-C raises KeyboardInterrupt between batches.
         """
-        keep = {"latents": latents, "heat_maps": heat_maps, "errors": keeps_errors(errors)}
-        found = recognise(data, table=self._native.takes_tables)
+        asked = checked({"layout": layout, "latents": latents, "heat_maps": heat_maps})
+        keep = {"latents": asked["latents"], "heat_maps": asked["heat_maps"], "errors": keeps_errors(errors)}
+        found = recognise(data, table=self._native.takes_tables, coerce=keep["errors"])
         if layout is not None and not isinstance(found, Images):
             raise ValueError("layout: it is for arrays of images; leave it out, or give the array (numpy.load)")
+        return self._scored(found, layout, keep)
+
+    def _scored(self, found: Input, layout: str | None, keep: dict[str, bool]) -> Scores:
         if isinstance(found, Files):
-            fields = self._native.score_files(found.paths, keep)
+            fields = self._native.score_files(found.paths, keep, found.problems)
         elif isinstance(found, Encoded):
-            fields = self._native.score_encoded(found.contents, keep)
+            fields = self._native.score_encoded(found.contents, keep, found.problems)
         elif isinstance(found, Images):
-            fields = self._native.score_images(found.arrays, found.several, layout, keep)
+            fields = self._native.score_images(found.arrays, found.several, layout, keep, found.problems)
         elif isinstance(found, Columns):
             fields = self._native.score_columns(found.names, found.columns, keep)
         else:
@@ -131,8 +139,9 @@ class Detector:
 
     def with_false_positive_rate(self, rate: float) -> Detector:
         """The same model with the threshold that its calibration gives for the false-positive rate `rate`, in (0, 1)."""
-        options = {**self._options, "false_positive_rate": float(rate), "threshold": None}
-        return type(self)(self._native.with_false_positive_rate(float(rate)), options)
+        rate = number("rate", rate)
+        options = {**self._options, "false_positive_rate": rate, "threshold": None}
+        return type(self)(self._native.with_false_positive_rate(rate), options)
 
     @property
     def threshold(self) -> float | None:
@@ -186,12 +195,14 @@ def keeps_errors(errors: str) -> bool:
 def _options(
     threads: int | None, backend: str | None, false_positive_rate: float | None, threshold: float | None
 ) -> dict[str, Any]:
-    return {
-        "threads": threads,
-        "backend": backend,
-        "false_positive_rate": false_positive_rate,
-        "threshold": threshold,
-    }
+    return checked(
+        {
+            "threads": threads,
+            "backend": backend,
+            "false_positive_rate": false_positive_rate,
+            "threshold": threshold,
+        }
+    )
 
 
 def _restore(data: bytes, name: str, options: dict[str, Any]) -> Detector:

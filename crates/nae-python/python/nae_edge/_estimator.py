@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _native
 from ._detector import Detector
 from ._files import as_path, write_columns
-from ._inputs import Columns, Images, named, numbered, recognise
+from ._inputs import Columns, Images, named, numbered, recognise, unmasked
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -48,7 +48,9 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
     Attributes
     ----------
     detector_ : Detector
-        The model: `detector_.save(path)` exports it, `detector_.score(X)` returns p-values and heat maps.
+        The model: `detector_.save(path)` exports it, `detector_.score(X)` returns p-values and heat maps, and verdicts by the
+        same threshold as `predict`. A model file has the calibrated threshold only: with a number as `contamination`, open it
+        by `Detector.open(path, threshold=estimator.threshold_)`.
     offset_ : float
         `decision_function(X)` is `score_samples(X) - offset_`.
     n_features_in_ : int
@@ -129,6 +131,12 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             self.offset_ = -float("inf") if threshold is None else -float(threshold)
         else:
             self.offset_ = float(np.percentile(-self.decision_scores_, 100.0 * float(self.contamination)))
+            # Rounded down to float32, as energies are, so that the same energies are above it.
+            threshold = np.float32(-self.offset_)
+            if threshold > -self.offset_:
+                threshold = np.nextafter(threshold, np.float32(-np.inf))
+            options = {"threads": self.threads, "threshold": float(threshold)}
+            self.detector_ = Detector.from_bytes(result["model"], "fitted model", **options)
         self.threshold_ = -self.offset_
         self.labels_ = (self.decision_scores_ > self.threshold_).astype(np.int64)
         if result["keyboard"]:
@@ -157,7 +165,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
                 names, columns = self._names(samples), list(np.asarray(samples, np.float64).T)
                 data = write_columns(Columns(names, columns), folder / "data.csv")
             else:
-                data = as_path(samples, folder, "data", None)
+                data = as_path(samples, folder, "data", _layout(samples))
             asked = request(
                 data=data,
                 seed=seed,
@@ -174,7 +182,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             matrix = np.require(samples, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
             found = self.detector_._native.score_matrix(matrix, self._names(samples), _ENERGIES)
             return found["energies"].astype(np.float64)
-        return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)
+        found = self.detector_.score(samples, layout=_layout(samples), latents=False, heat_maps=False)
+        return found.energies.astype(np.float64)
 
     def _names(self, samples: npt.NDArray[Any]) -> list[str]:
         """The model's names of the columns: those of the DataFrame that was fitted on."""
@@ -190,6 +199,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"expected images of shape {self.image_shape_} each, found a table")
         if reset:
             self.image_shape_ = None
+        if isinstance(X, np.ma.MaskedArray):
+            X = unmasked(X, table=True)
         # The trainer needs a second column for anything to depend on anything.
         return validate_data(
             self,
@@ -212,3 +223,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         elif shape != self.image_shape_:
             raise ValueError(f"expected images of shape {self.image_shape_} each, found {shape}")
         return images
+
+
+def _layout(samples: npt.NDArray[Any]) -> str | None:
+    """Three axes are grey images, also where the last could be one of channels."""
+    return "NHW" if samples.ndim == 3 else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 from . import _native
+from ._arguments import checked, whole
 from ._training import Callback
 
 
@@ -65,7 +67,7 @@ def reproduce(
         trace_outliers=trace_outliers,
         threads=threads,
         checkpoint_every=checkpoint_every,
-        bars=progress,
+        bars=checked({"progress": progress})["progress"],
     )
     figures, table = _native.reproduce(asked, callback)
     return Experiment(table, json.loads(figures))
@@ -85,9 +87,14 @@ def gather(*folders: str | os.PathLike[str]) -> Experiment:
 
 def experiment_request(experiment: str, *, seeds: int | Sequence[int], cells: Sequence[str], **asked: Any) -> dict[str, Any]:
     """The argument of `_native.reproduce` and `_native.cells`."""
-    return {"experiment": experiment, "seeds": listed_seeds(seeds), "cells": list(cells), **asked}
+    request = checked({"experiment": experiment, "cells": cells, **asked})
+    return {**request, "seeds": listed_seeds(seeds), "folder": os.path.expanduser(request["folder"])}
 
 
 def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds 0 to `seeds` - 1, or those of a list."""
-    return list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if isinstance(seeds, Integral):
+        return list(range(whole("seeds", seeds)))
+    if isinstance(seeds, (str, bytes)) or not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds: expected a number of seeds, or a list of whole numbers, found {seeds!r}")
+    return [whole("seeds", seed) for seed in seeds]

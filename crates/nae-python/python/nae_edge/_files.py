@@ -86,19 +86,12 @@ def write_columns(table: Columns, path: Path) -> str:
         else ["" if text is None else text for text in column]
         for column in table.columns
     ]
-    delimiter = _delimiter(table.names)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(table.names)
-        writer.writerows(zip(*cells, strict=True))
+        # The reader chooses the separator by the first line, outside of quotes: names have no part in it.
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(table.names)
+        csv.writer(file, lineterminator="\n").writerows(zip(*cells, strict=True))
     return str(path)
 
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else repr(value)
-
-
-def _delimiter(names: list[str]) -> str:
-    """The separator that is more frequent in the names: the reader chooses by the first line, which has no tabs by now."""
-    count = "".join(names).count
-    return "," if count(",") >= count(";") else ";"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,20 @@ Column = npt.NDArray[np.float64] | list[str | None]
 _GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
+# The members of a list that cannot be used, by position, and why: only where they are to be recorded.
+Problems = dict[int, str]
+
+
 @dataclass(frozen=True)
 class Files:
     paths: list[str]
+    problems: Problems = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Encoded:
     contents: list[bytes]
+    problems: Problems = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Images:
     arrays: list[npt.NDArray[Any]]
     # Whether the user gave a list: each of its members is one image.
     several: bool
+    problems: Problems = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,9 @@ class Columns:
 Input = Files | Encoded | Images | Matrix | Columns
 
 
-def recognise(data: object, *, table: bool | None) -> Input:
-    """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table."""
+def recognise(data: object, *, table: bool | None, coerce: bool = False) -> Input:
+    """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table. With `coerce`,
+    a member of a list that cannot be used is not an error, but one of `problems`."""
     if isinstance(data, (str, os.PathLike)):
         return Files([os.fspath(data)])
     if isinstance(data, (bytes, bytearray)):
@@ -65,27 +73,87 @@ def recognise(data: object, *, table: bool | None) -> Input:
         return columns
     if isinstance(data, Sequence) and len(data) == 0 and table is False:
         return Images([], several=True)
-    if isinstance(data, Sequence) and len(data) > 0:
-        if all(isinstance(item, (str, os.PathLike)) for item in data):
-            return Files([os.fspath(item) for item in data])
-        if all(isinstance(item, (bytes, bytearray)) for item in data):
-            return Encoded([bytes(item) for item in data])
-        if table is not True and all(_is_pillow(item) or _is_array(item) for item in data):
-            arrays = [_pillow(item) if _is_pillow(item) else image_array(np.asarray(item)) for item in data]
-            return Images(arrays, several=True)
+    if isinstance(data, Sequence):
+        found = _members(data, table=table, coerce=coerce)
+        if found is not None:
+            return found
     if not _is_array(data) and not isinstance(data, (list, tuple)):
         raise TypeError(
             "expected an array, a Pillow image, a DataFrame, an Arrow table, a path, the bytes of an image file, or a "
             "list of images, paths or bytes, "
             f"found {type(data).__name__}"
         )
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise ValueError(f"expected an array of numbers: {error}") from error
+    array = unmasked(data, table=table)
     if table is True or (table is None and array.ndim == 2):
         return Matrix(_matrix(array))
     return Images([image_array(array)], several=False)
+
+
+def _members(data: Sequence[Any], *, table: bool | None, coerce: bool) -> Files | Encoded | Images | None:
+    """The files or images of a list, of the kind of its first one; None for a list of none, such as of numbers."""
+    kinds = [_kind(item) for item in data]
+    kind = next((kind for kind in kinds if kind is not None), None)
+    if kind is None and len(data) > 0 and all(item is None for item in data):
+        kind = "image"
+    if kind is None or (kind == "image" and table is True):
+        return None
+    convert, expected = {
+        "path": (os.fspath, "a path"),
+        "bytes": (bytes, "the bytes of an image file"),
+        "image": (_image, "an image"),
+    }[kind]
+    noun = "file" if kind == "path" else "image"
+    members: list[Any] = []
+    problems: Problems = {}
+    for at, (item, own) in enumerate(zip(data, kinds, strict=True)):
+        try:
+            # A nested list beside arrays is an array, too.
+            if own != kind and not (kind == "image" and isinstance(item, (list, tuple))):
+                first = kinds.index(kind) if kind in kinds else at
+                like = f", as {noun} {first} is" if first < at else ""
+                raise TypeError(f"expected {expected}{like}, found {_described(item)}")
+            members.append(convert(item))
+        # OSError: an image of Pillow's reads its file when its pixels are asked for.
+        except (TypeError, ValueError, OSError) as error:
+            if not coerce:
+                known = next(known for known in (TypeError, ValueError, OSError) if isinstance(error, known))
+                raise known(f"{noun} {at}: {error}") from error
+            problems[at] = str(error)
+    if kind == "path":
+        return Files(members, problems)
+    return Encoded(members, problems) if kind == "bytes" else Images(members, True, problems)
+
+
+def _kind(item: object) -> str | None:
+    if isinstance(item, (str, os.PathLike)):
+        return "path"
+    if isinstance(item, (bytes, bytearray)):
+        return "bytes"
+    # The numbers of NumPy count as arrays of no axis.
+    return "image" if _is_pillow(item) or (_is_array(item) and getattr(item, "ndim", 1) > 0) else None
+
+
+def _described(item: object) -> str:
+    return "None" if item is None else {"path": "a path", "bytes": "bytes"}.get(_kind(item) or "", type(item).__name__)
+
+
+def _image(item: Any) -> npt.NDArray[Any]:
+    return _pillow(item) if _is_pillow(item) else image_array(unmasked(item, table=False))
+
+
+def unmasked(data: Any, *, table: bool | None) -> npt.NDArray[Any]:
+    """`data` as an array whose every value is there: what a mask hides in a table is a gap, and in an image an error."""
+    try:
+        if isinstance(data, (list, tuple)) and any(isinstance(item, np.ma.MaskedArray) for item in data):
+            data = np.ma.array(data)
+        if not np.ma.is_masked(data):
+            return np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected an array of numbers: {error}") from error
+    if table is True or (table is None and data.ndim == 2):
+        return data.astype(np.float64).filled(np.nan)
+    hidden = np.ma.count_masked(data)
+    raise ValueError(f"expected images without a mask, found {hidden} masked values; fill them, such as by a.filled(0)")
 
 
 def _matrix(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -132,7 +200,10 @@ def _pillow(image: Any) -> npt.NDArray[Any]:
         raise ValueError(
             f"a Pillow image of mode {image.mode} has no range: divide its array by the largest value there can be"
         )
-    grey = image.mode in ("1", "L", "LA", "La")
+    # Pillow undoes the multiplication by the transparency only in a step of its own.
+    if image.mode in ("La", "RGBa"):
+        image = image.convert(image.mode.upper())
+    grey = image.mode in ("1", "L", "LA")
     return np.ascontiguousarray(np.asarray(image.convert("L" if grey else "RGB")))
 
 

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import _native
+from ._arguments import checked
 from ._detector import Detector
 from ._files import as_path
 from ._progress import NotebookBar, in_notebook
@@ -55,7 +58,8 @@ class TrainedModel:
     report: Report
     #: Warnings about data and model, one sentence each. `train` also issues them by `warnings.warn`.
     warnings: list[str]
-    #: The run's config.toml: `train(data, preset=trained.config)` repeats the run without choosing settings again.
+    #: The run's config.toml: `train(data, preset=trained.config)` repeats the run, with its seed, without choosing settings
+    #: again.
     config: str = field(repr=False)
     #: Whether Ctrl-C or the callback ended the run early; the model is then the best one so far.
     interrupted: bool
@@ -76,7 +80,7 @@ def train(
     time_budget: float | None = None,
     pretraining_updates: int | None = None,
     updates: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     outliers: Any = None,
     layout: str | None = None,
     form: str | None = None,
@@ -122,13 +126,15 @@ def train(
     also be `ae`, `dae`, `vae` or `wae`.
 
     `preset` is a name, a .toml file, or the text of such a file, like the `config` of an earlier run. `changes` replaces
-    values of the preset, by key: `{"training.learning_rate": 1e-4}`.
+    values of the preset, by key: `{"training.learning_rate": 1e-4}`. `seed` is that of all random numbers; by default it is
+    the one in the preset if that is the `config` of an earlier run, and otherwise 0.
 
     `callback` is called with a dictionary after each epoch of pre-training (`phase` "pretraining") and each update of the
     NAE ("normalizing"), with `step`, `total` and figures, and at each look at the model ("look"). If it returns False, or
     at Ctrl-C, the run ends with the best model so far. `progress` draws bars, on standard error or in the notebook.
 
-    Raises ValueError, TypeError or OSError with the command line's message.
+    Raises ValueError, TypeError or OSError with the command line's message: OSError if `data`, `outliers` or `preset` cannot
+    be read, ValueError for files that can be read and not used, and for a `folder` or `features` that cannot be used.
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
@@ -136,17 +142,18 @@ def train(
         raise ValueError("resume: expected with folder, the run folder to resume; found none")
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
+    progress = checked({"progress": progress})["progress"]
     notebook = progress and in_notebook()
     with tempfile.TemporaryDirectory(prefix="nae-edge-") as name:
         temporary = Path(name)
-        run = temporary / "run" if folder is None else Path(folder)
+        run = temporary / "run" if folder is None else Path(checked({"folder": folder})["folder"]).expanduser()
         with in_memory(temporary):
             if isinstance(preset, str) and "\n" in preset:
                 text, preset = preset, temporary / "config.toml"
                 preset.write_text(text, "utf-8")
             asked = request(
                 data=None if data is None else as_path(data, temporary, "data", layout),
-                preset=None if preset is None else os.fspath(preset),
+                preset=preset,
                 method=method,
                 seed=seed,
                 time_budget=time_budget,
@@ -160,12 +167,12 @@ def train(
                 stride=stride,
                 top_k=top_k,
                 features=features,
-                feature_outputs=list(feature_outputs),
+                feature_outputs=feature_outputs,
                 missing=missing,
                 window=window,
                 window_stride=window_stride,
                 held_out=held_out,
-                changes=None if changes is None else json.dumps(dict(changes)),
+                changes=None if changes is None else _json(changes),
                 confidence=confidence,
                 threads=threads,
                 folder=run,
@@ -196,9 +203,19 @@ def request(**asked: Any) -> dict[str, Any]:
         **dict.fromkeys(("data", "preset", "method", "time_budget", "pretraining_updates", "updates", "outliers", "form",
         "tile", "changes")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
         "threads")), **dict.fromkeys(("strict", "report", "bars", "resume"), False), "fit": "stretch", "missing": "refuse",
-        "feature_outputs": [], "seed": 0, "checkpoint_every": 60.0,
+        "feature_outputs": [], "seed": None, "checkpoint_every": 60.0,
     }
-    return {**nothing, **asked}
+    return checked({**nothing, **asked})
+
+
+def _json(changes: Mapping[str, Any]) -> str:
+    def plain(value: Any) -> Any:
+        # Of NumPy: a number or an array.
+        if isinstance(value, (np.generic, np.ndarray)):
+            return value.tolist()
+        raise TypeError(f"changes: expected numbers, texts, truth values and lists of these, found {value!r}")
+
+    return json.dumps(dict(changes), default=plain)
 
 
 def _both(first: Callback | None, second: Callback | None) -> Callback | None:

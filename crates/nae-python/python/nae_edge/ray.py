@@ -24,6 +24,7 @@ from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
 from ._files import data_digest
+from ._inputs import Files
 from ._training import train
 
 try:
@@ -51,7 +52,8 @@ class Scorer:
     with additional columns `outputs`: `energy`, `p_value` and `anomaly` as in `Scores`; on request `latent`, `heat_map` and
     `error`, the message of a sample that could not be scored (with `errors="coerce"`, as for `Detector.score`) or None. A
     model of images scores `column` (default: `image`, or the only column): arrays, of one size or of several, or contents
-    of image files. A model of a table finds its columns by name.
+    of image files. The first axis of an array of a batch is that of its rows: three axes are grey images [N, H, W]. A model
+    of a table finds its columns by name.
     """
 
     def __init__(
@@ -79,16 +81,15 @@ class Scorer:
     def __call__(self, batch: Any) -> Any:
         is_arrow = type(batch).__module__.partition(".")[0] == "pyarrow"
         names = list(batch.column_names) if is_arrow else list(batch)
+        count = batch.num_rows if is_arrow else len(batch[names[0]])
         samples = self._table(batch) if self._takes_tables else self._images(batch, names, is_arrow)
         wants = self._outputs
-        scores = self.detector.score(
-            samples,
-            layout=None if self._takes_tables else self._layout,
-            latents="latent" in wants,
-            heat_maps="heat_map" in wants,
-            errors=self._errors,
-        )
-        count = batch.num_rows if is_arrow else len(batch[names[0]])
+        keep = {"latents": "latent" in wants, "heat_maps": "heat_map" in wants}
+        if count == 0:
+            # Nothing is no table and no array of images, and its outputs have their types all the same.
+            scores = self.detector._scored(Files([]), None, {**keep, "errors": False})
+        else:
+            scores = self.detector.score(samples, layout=self._layout_of(samples), errors=self._errors, **keep)
         if len(scores) != count:
             raise ValueError(f"expected one sample per row of the dataset, found {len(scores)} samples in {count} rows")
         found = {
@@ -106,11 +107,21 @@ class Scorer:
             return {**batch, **{name: found[name] for name in wants}}
         import pyarrow
 
+        # Batches without a scored sample have columns of the same types.
+        row = pyarrow.list_(pyarrow.float64())
+        types = {"latent": row, "heat_map": pyarrow.list_(row), "error": pyarrow.string()}
         for name in wants:
             values = found[name]
             flat = values if getattr(values, "ndim", 2) == 1 else [np.asarray(value).tolist() for value in values]
-            batch = batch.append_column(name, pyarrow.array(flat))
+            batch = batch.append_column(name, pyarrow.array(flat, types.get(name)))
         return batch
+
+    def _layout_of(self, samples: Any) -> str | None:
+        if self._takes_tables:
+            return None
+        # The number of rows says nothing about channels; a batch of three is no image of three.
+        is_grey = isinstance(samples, np.ndarray) and samples.ndim < 4
+        return "NHW" if is_grey and self._layout is None else self._layout
 
     def _table(self, batch: Any) -> Any:
         if not isinstance(batch, Mapping):
@@ -127,17 +138,22 @@ class Scorer:
         images = batch.column(column).to_pylist() if is_arrow else batch[column]
         if isinstance(images, np.ndarray) and images.dtype != object:
             return images
-        items = list(images)
-        if items and not isinstance(items[0], (bytes, bytearray)):
-            # Arrow gives nested lists; NumPy gives objects if sizes differ.
-            items = [_array(item) for item in items]
-        return items
+        # Arrow gives nested lists; NumPy gives objects if sizes differ.
+        return [_array(item) if isinstance(item, list) else item for item in images]
 
 
-def _array(item: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(item)
+def _array(item: list[Any]) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        # Of rows of several lengths, which is an error of this sample where it is scored.
+        return np.asarray(item, object)
     # Lists have no element type: whole numbers are bytes, other numbers lie between 0 and 1.
-    return array.astype(np.uint8 if array.dtype.kind in "iu" else np.float32, copy=False)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.dtype.kind in "iu" and array.size > 0 and array.min() >= 0 and array.max() <= 255:
+        return array.astype(np.uint8)
+    return array
 
 
 def score(
@@ -194,7 +210,7 @@ def reproduce(
     from another cell's network waits for it. Ctrl-C cancels the tasks; the same call continues them. `data` and `settings`
     are paths that every node sees; `ray_options` are those of `ray.remote`.
     """
-    shared = Path(shared).absolute()
+    shared = Path(shared).expanduser().absolute()
     asked = {
         "scale": scale,
         "data": None if data is None else str(Path(data).absolute()),
@@ -283,7 +299,7 @@ def train_seeds(
             "updates: expected with pretraining_updates, or a preset such as config.toml of a first run: a time budget "
             "gives each machine another schedule, and its seeds cannot be compared"
         )
-    shared = Path(shared).absolute()
+    shared = Path(shared).expanduser().absolute()
     listed = listed_seeds(seeds)
     if isinstance(data, (str, os.PathLike)):
         data = str(Path(data).expanduser().absolute())
@@ -353,7 +369,7 @@ def _await(tasks: list[Any]) -> None:
 
 def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any) -> Callable[[dict[str, Any]], None]:
     """Returns a function for `ray.tune.Tuner`. It trains `preset` with the changes in a trial's configuration, such as
-    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; the key `seed` is the seed of the run.
+    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; the key `seed` is the seed of the run, as for `train`.
 
     It reports every look at the model, with `training_iteration` and the update, for schedulers such as ASHA. The figures
     are those of `LABEL_FREE`, none of them of an outlier set, so that no setting is chosen by the outliers that a model is
@@ -366,7 +382,8 @@ def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any
         from ray import tune
 
         changes = {**base, **config}
-        seed = int(changes.pop("seed", 0))
+        seed = changes.pop("seed", None)
+        seed = None if seed is None else int(seed)
 
         def report(event: dict[str, Any]) -> None:
             if event["phase"] == "look":

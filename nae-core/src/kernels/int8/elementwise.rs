@@ -216,6 +216,7 @@ impl Multiplier {
         let quotient = ((self.value.unsigned_abs() as u64) << 31) / root;
         let (value, carry) = if quotient >> 31 == 0 { (quotient, 0) } else { (quotient >> 1, 1) };
         // 1/√square = 2^pairs / root; value has the factor 2^-31 and the quotient 2^31.
-        Self { value: value.min(i32::MAX as u64) as i32, shift: self.shift + pairs - 31 + carry }
+        let shift = self.shift.clamp(*Self::SHIFTS.start(), *Self::SHIFTS.end());
+        Self { value: value.min(i32::MAX as u64) as i32, shift: shift + pairs - 31 + carry }
     }
 }

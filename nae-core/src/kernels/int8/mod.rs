@@ -166,6 +166,32 @@ pub const fn conv_transpose2d_scratch_words(layout: Layout, windows: &Windows) -
     }
 }
 
+/// Number of bytes that [`conv2d`] copies, beside its products and results: rows of the image, once for each row of
+/// results under them, in the layout [`Layout::Paired`] if the number of input channels is not a multiple of four.
+pub const fn conv2d_copied_bytes(layout: Layout, windows: &Windows) -> u64 {
+    let Windows { input, output, kernel, stride, .. } = *windows;
+    match layout {
+        Layout::Plain => 0,
+        Layout::Paired => {
+            let columns = paired::band_columns(kernel[1], stride[1], output.width);
+            paired::band_bytes(kernel[0], input.channels, output.height, columns)
+        }
+    }
+}
+
+/// The greatest number of bytes that [`conv_transpose2d`] copies, as [`conv2d_copied_bytes`].
+pub const fn conv_transpose2d_copied_bytes(layout: Layout, windows: &Windows) -> u64 {
+    let Windows { input, output, kernel, stride, .. } = *windows;
+    match layout {
+        Layout::Plain => 0,
+        // All phases together have the rows and columns of the output, and each column of the kernel once.
+        Layout::Paired => {
+            let columns = output.width.saturating_add(kernel[1]);
+            paired::band_bytes(phase_len(0, kernel[0], stride[0]), input.channels, output.height, columns)
+        }
+    }
+}
+
 /// As [`conv2d_scratch_words`], for [`dense`].
 pub const fn dense_scratch_words(layout: Layout, inputs: usize) -> usize {
     match layout {
@@ -257,11 +283,17 @@ pub fn conv_transpose2d(
     output: &mut [i8],
 ) {
     let outputs = weights.channels.len();
+    // The kernels of this layout clamp the whole output: once, and not in each phase.
+    let clamps_at_end = matches!(weights.layout, Layout::Paired);
+    let of_phase = if clamps_at_end { Range::full(range.zero_point) } else { range };
     for phase in Phases::new(windows) {
         let words = weights.layout.words(outputs, phase.taps());
         let (own, rest) = weights.words.split_at_checked(words).unwrap_or_default();
-        run(phase, input_zero_point, Weights { words: own, ..weights }, range, scratch, input, output);
+        run(phase, input_zero_point, Weights { words: own, ..weights }, of_phase, scratch, input, output);
         weights.words = rest;
+    }
+    if clamps_at_end && !range.is_full() {
+        range.clamp(output);
     }
 }
 

@@ -109,7 +109,8 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Runs one convolution. `scratch` has the size that [`scratch_words`] returns.
+/// Runs one convolution. `scratch` has the size that [`scratch_words`] returns. If the range of `layer` is not full,
+/// the whole output is clamped.
 pub(super) fn convolve(
     convolution: &Convolution,
     layer: &Layer<'_, u32>,
@@ -145,11 +146,24 @@ pub(super) const fn scratch_words(kernel: [usize; 2], stride: usize, channels: u
     if is_whole(channels) { windows } else { windows.saturating_add(band_words(column, kernel[1], stride, places)) }
 }
 
+/// Number of bytes that are written to bands under `rows` rows of results, of which `columns` columns are in a band.
+pub(super) const fn band_bytes(kernel_height: usize, channels: usize, rows: usize, columns: usize) -> u64 {
+    if is_whole(channels) {
+        return 0;
+    }
+    let column = (kernel_height as u64).saturating_mul(channels as u64);
+    column.saturating_mul(rows as u64).saturating_mul(columns as u64)
+}
+
+/// Number of columns of the band under a row of results.
+pub(super) const fn band_columns(kernel_width: usize, stride: usize, places: usize) -> usize {
+    places.saturating_sub(1).saturating_mul(stride).saturating_add(kernel_width)
+}
+
 /// Number of words of the band under a row of results; a column of it has `column` bytes.
 const fn band_words(column: usize, kernel_width: usize, stride: usize, places: usize) -> usize {
-    let columns = places.saturating_sub(1).saturating_mul(stride).saturating_add(kernel_width);
     // The last group of the last window may reach three bytes beyond the band.
-    columns.saturating_mul(column).saturating_add(3).div_ceil(4)
+    band_columns(kernel_width, stride, places).saturating_mul(column).saturating_add(3).div_ceil(4)
 }
 
 /// Runs a convolution whose pixels are whole groups: rows of a window are widened directly from the input. Columns of

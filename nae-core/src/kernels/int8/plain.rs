@@ -4,7 +4,7 @@
 use super::super::{part, part_mut};
 use super::Layer;
 use super::geometry::Convolution;
-use super::quantize::Rounding;
+use super::quantize::{Multiplier, Rounding};
 
 /// Runs one convolution.
 pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
@@ -15,7 +15,9 @@ pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: 
             for (index, (value, channel)) in target.iter_mut().zip(layer.channels).enumerate() {
                 let weights = part(layer.weights, index * taps, taps);
                 let sum = channel[0].wrapping_add(sum(convolution, [y, x], layer.input_zero_point, weights, input));
-                *value = layer.range.finish(Rounding::Twice, sum, *channel);
+                let [_, factor, shift] = *channel;
+                // Not `finish`: biases here can be as large as sums can.
+                *value = layer.range.hold(Multiplier { value: factor, shift }.apply_twice(sum));
             }
         }
     }

@@ -36,6 +36,10 @@ impl Multiplier {
         if !(real >= 0.0 && real < (1u64 << 30) as f64) {
             return None;
         }
+        // Also −0, whose sign would be taken for a part of the exponent.
+        if real == 0.0 {
+            return Some(ZERO);
+        }
         let bits = real.to_bits();
         let exponent = (bits >> 52) as i32 - 1022;
         if exponent < -31 {
@@ -87,10 +91,16 @@ impl Multiplier {
     /// ```
     #[inline(always)]
     pub const fn apply_twice(self, x: i32) -> i32 {
-        self.twice().apply(x)
+        let twice = self.twice();
+        let Twice { right, sign, .. } = twice;
+        let high = twice.high(x);
+        // A half added to a large value would pass 32 bits. So the last bit that is shifted out is added after the
+        // shift, of one less if a negative value is shifted.
+        let less = high.wrapping_add((high >> 31) & sign);
+        (less >> right) + ((less >> (right + sign)) & sign & 1)
     }
 
-    /// Returns [`Multiplier::apply_twice`] in parts, for many values with the same factor.
+    /// Returns [`Multiplier::apply_twice`] in parts, for many values with the same factor, all below 2^30 in size.
     #[inline(always)]
     pub(super) const fn twice(self) -> Twice {
         let (left, right) = match self.shift {
@@ -118,11 +128,20 @@ pub(super) struct Twice {
 }
 
 impl Twice {
+    /// Returns [`Multiplier::apply_twice`] of a value below 2^30 in size, as are the sums of
+    /// [`Layout::Paired`](super::Layout) and the values of layers without weights. A larger one saturates before the
+    /// shift to the right.
     #[inline(always)]
     pub(super) const fn apply(self, x: i32) -> i32 {
-        let product = x.wrapping_shl(self.left as u32) as i64 * self.value as i64;
-        let high = ((product + (1 << 30)) >> 31) as i32;
+        let high = self.high(x);
         high.saturating_add(self.half + ((high >> 31) & self.sign)) >> self.right
+    }
+
+    /// The value after the shift to the left and the multiplication, rounded.
+    #[inline(always)]
+    const fn high(self, x: i32) -> i32 {
+        let product = x.wrapping_shl(self.left as u32) as i64 * self.value as i64;
+        ((product + (1 << 30)) >> 31) as i32
     }
 }
 
@@ -132,7 +151,7 @@ pub(super) enum Rounding {
     /// Once, by [`Multiplier::apply`].
     #[cfg_attr(nae_mve, expect(dead_code, reason = "the assembly of dense layers rounds by itself"))]
     Once,
-    /// Twice, by [`Multiplier::apply_twice`].
+    /// Twice, as by [`Multiplier::apply_twice`], which sums of the layout `Paired` are small enough for.
     Twice,
 }
 
@@ -185,7 +204,7 @@ impl Range {
         let multiplier = Multiplier { value, shift };
         self.hold(match rounding {
             Rounding::Once => multiplier.apply(sum),
-            Rounding::Twice => multiplier.apply_twice(sum),
+            Rounding::Twice => multiplier.twice().apply(sum),
         })
     }
 }

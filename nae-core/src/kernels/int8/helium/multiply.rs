@@ -350,15 +350,12 @@ macro_rules! results_twice {
             "vldrwt.u32 q3, [r2, q7, uxtw #2]\n",
             "vqrdmulh.s32 q0, q0, q3\n",
             $("vqrdmulh.s32 q1, q1, q3\n", $second,)?
-            // A half; less one if a negative value is shifted.
-            "vmvn q4, q2\n",
-            "vmov.i32 q3, #1\n",
-            "vshl.s32 q3, q3, q4\n",
+            // One less if a negative value is shifted: VRSHL rounds halves up. It adds them without a limit of 32
+            // bits, so that sums near the limit are right.
             "vand q4, q0, q2\n",
             "vshr.s32 q4, q4, #31\n",
-            "vadd.i32 q4, q4, q3\n",
-            "vqadd.s32 q0, q0, q4\n",
-            "vshl.s32 q0, q0, q2\n",
+            "vadd.i32 q0, q0, q4\n",
+            "vrshl.s32 q0, q0, q2\n",
             "ldr r1, [sp, #84]\n",
             "vqadd.s32 q0, q0, r1\n",
             "vmin.s32 q0, q0, q6\n",
@@ -366,9 +363,8 @@ macro_rules! results_twice {
             $(
                 "vand q4, q1, q2\n",
                 "vshr.s32 q4, q4, #31\n",
-                "vadd.i32 q4, q4, q3\n",
-                "vqadd.s32 q1, q1, q4\n",
-                "vshl.s32 q1, q1, q2\n",
+                "vadd.i32 q1, q1, q4\n",
+                "vrshl.s32 q1, q1, q2\n",
                 "vqadd.s32 q1, q1, r1\n",
                 "vmin.s32 q1, q1, q6\n",
                 "vmax.s32 q1, q1, q5\n",
