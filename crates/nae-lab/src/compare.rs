@@ -121,7 +121,7 @@ pub struct Compared {
     pub seeds: Vec<Seed>,
     /// The means over the seeds.
     pub rows: Vec<Summary>,
-    /// The [commit](nae_train::commit) of the program that ended the comparison, if it was known.
+    /// The [commit] of the program that ended the comparison, if it was known.
     pub commit: Option<String>,
 }
 

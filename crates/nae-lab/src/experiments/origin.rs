@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What made a finished model; records of earlier versions have neither.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The [commit](nae_train::commit) of the program that finished it, if that was known.
+    /// The [commit] of the program that finished it, if that was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The engine that computed its gradients; experiments without `--engine` do not record it.
