@@ -4,8 +4,8 @@
 //! [`arch`] defines the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] computes
 //! losses and updates, [`train`] contains the training loop, [`eval`] evaluates, [`export`] writes the model file,
 //! [`deploy`] measures the loss from 8-bit quantization, [`report`] writes the run folder. [`run`] combines them.
-//! [`commit`] names the program in records. [`plan`] chooses settings for a user's own data, and [`own`] makes a run with them; [`device`] selects the hardware,
-//! and [`engine`] computes on the CPU.
+//! [`plan`] chooses settings for a user's own data, and [`own`] makes a run with them; [`device`] selects the hardware,
+//! and [`engine`] computes on the CPU. [`commit`] names the program in records.
 
 pub mod arch;
 pub mod commit;

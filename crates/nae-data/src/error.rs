@@ -61,21 +61,13 @@ impl std::error::Error for DataError {}
 
 impl From<FileError> for DataError {
     fn from(error: FileError) -> Self {
-        Self::new(&error).of_system(kind(&error))
-    }
-}
-
-/// The kind of the system's error, unless the file was read.
-fn kind(error: &FileError) -> Option<io::ErrorKind> {
-    match error {
-        FileError::Read { error, .. } | FileError::Write { error, .. } => Some(error.kind()),
-        _ => None,
+        Self::new(&error).of_system(error.kind())
     }
 }
 
 impl From<TableError> for DataError {
     fn from(error: TableError) -> Self {
-        let kind = if let TableError::File(error) = &error { kind(error) } else { None };
+        let kind = if let TableError::File(error) = &error { error.kind() } else { None };
         Self::new(&error).of_system(kind)
     }
 }

@@ -446,6 +446,16 @@ mod tests {
         }
     }
 
+    /// A .zip of the entries `1`, `2` and `3`, each of `length` zeros.
+    fn three_of_zeros(length: usize) -> io::Cursor<Vec<u8>> {
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in ["1", "2", "3"] {
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
+            writer.write_all(&vec![0; length]).expect("packs");
+        }
+        writer.finish().expect("packs")
+    }
+
     #[test]
     fn an_archive_that_unpacks_to_too_much_is_refused() {
         let mut zeros = Limited::new(io::repeat(0), 1000);
@@ -455,12 +465,7 @@ mod tests {
         assert_eq!(whole(io::repeat(0).take(9), 9), (Ok(vec![0; 9]), 9));
         assert_eq!((unpacked_limit(1), unpacked_limit(1 << 30)), (1 << 30, 100 << 30));
 
-        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
-        for name in ["1", "2", "3"] {
-            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
-            writer.write_all(&[0; 1000]).expect("packs");
-        }
-        let packed = writer.finish().expect("packs");
+        let packed = three_of_zeros(1000);
         let mut seen = Vec::new();
         let mut each = |_: &str, content: Content| {
             seen.push(content.is_ok());
@@ -474,12 +479,7 @@ mod tests {
     /// Entries may share one file of the archive, and unpacking each of them takes its time.
     #[test]
     fn an_entry_that_is_too_large_counts_too() {
-        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
-        for name in ["1", "2", "3"] {
-            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
-            writer.write_all(&[0; 600]).expect("packs");
-        }
-        let packed = writer.finish().expect("packs");
+        let packed = three_of_zeros(600);
         let mut seen = Vec::new();
         let mut each = |_: &str, content: Content| {
             seen.push(content.map(|bytes| bytes.len()));

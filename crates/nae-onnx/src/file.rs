@@ -45,6 +45,16 @@ pub enum FileError {
     },
 }
 
+impl FileError {
+    /// The kind of the system's error; `None` if the system refused nothing.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Read { error, .. } | Self::Write { error, .. } => Some(error.kind()),
+            Self::TooLarge { .. } | Self::Input { .. } => None,
+        }
+    }
+}
+
 /// Reads a file of at most `limit` bytes.
 ///
 /// # Errors

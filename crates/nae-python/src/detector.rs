@@ -176,10 +176,20 @@ impl<'a> Queue<'a> {
         self.found.push_error(name, failure)
     }
 
-    /// Records a member of a list that is no sample.
-    fn problem(&mut self, named: bool, problem: String) -> Result<(), Failure> {
-        let called = self.called(None, self.count());
-        self.error(named.then(|| called.clone()), Failure::Value(problem).about(&called))
+    /// Calls `each` with every member of a list, and records those that are no samples; `named` if samples have names.
+    fn members<T>(
+        &mut self,
+        members: Vec<Result<T, String>>,
+        named: bool,
+        mut each: impl FnMut(&mut Self, T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        members.into_iter().try_for_each(|member| match member {
+            Ok(member) => each(self, member),
+            Err(problem) => {
+                let called = self.called(None, self.count());
+                self.error(named.then(|| called.clone()), Failure::Value(problem).about(&called))
+            }
+        })
     }
 
     /// Adds an image to the waiting ones, or scores it at once if it is cut into tiles.
@@ -318,12 +328,7 @@ impl Detector {
         let images: Vec<Result<Images<'_>, String>> = images.collect::<PyResult<_>>()?;
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            for images in images {
-                match images {
-                    Ok(images) => queue.images(&images)?,
-                    Err(problem) => queue.problem(false, problem)?,
-                }
-            }
+            queue.members(images, false, |queue, images| queue.images(&images))?;
             queue.finish()
         })?;
         found.into_python(py)
@@ -341,25 +346,17 @@ impl Detector {
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            for path in in_order(paths, problems) {
-                let path = match &path {
-                    Ok(path) => path,
-                    Err(problem) => {
-                        queue.problem(true, problem.clone())?;
-                        continue;
-                    }
-                };
+            queue.members(in_order(paths, problems), true, |queue, path| {
                 if self.takes_tables() {
-                    queue.table(&table::read(path)?, true)?;
-                    continue;
+                    return queue.table(&table::read(&path)?, true);
                 }
-                match read(path) {
+                match read(&path) {
                     Ok(images) => {
-                        images.into_iter().try_for_each(|Named { name, pixels }| queue.image(Some(name), &pixels))?
+                        images.into_iter().try_for_each(|Named { name, pixels }| queue.image(Some(name), &pixels))
                     }
-                    Err(error) => queue.error(Some(path.display().to_string()), error.into())?,
+                    Err(error) => queue.error(Some(path.display().to_string()), error.into()),
                 }
-            }
+            })?;
             queue.finish()
         })?;
         found.into_python(py)
@@ -377,19 +374,14 @@ impl Detector {
         self.check_images()?;
         let found = unlocked(py, || {
             let mut queue = self.queue(keep, "image");
-            for (index, content) in in_order(contents, problems).into_iter().enumerate() {
-                let content = match content {
-                    Ok(content) => content,
-                    Err(problem) => {
-                        queue.problem(false, problem)?;
-                        continue;
-                    }
-                };
+            let contents = in_order(contents, problems).into_iter().enumerate();
+            let numbered = contents.map(|(index, content)| content.map(|content| (index, content))).collect();
+            queue.members(numbered, false, |queue, (index, content)| {
                 match parse(Path::new(&format!("image {index}")), &content) {
-                    Ok(images) => images.iter().try_for_each(|Named { pixels, .. }| queue.image(None, pixels))?,
-                    Err(error) => queue.error(None, error.into())?,
+                    Ok(images) => images.iter().try_for_each(|Named { pixels, .. }| queue.image(None, pixels)),
+                    Err(error) => queue.error(None, error.into()),
                 }
-            }
+            })?;
             queue.finish()
         })?;
         found.into_python(py)

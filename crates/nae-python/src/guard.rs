@@ -73,7 +73,7 @@ fn system(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     let kind = if let Some(error) = error.downcast_ref::<io::Error>() {
         Some(error.kind())
     } else if let Some(error) = error.downcast_ref::<FileError>() {
-        of_file(error)
+        error.kind()
     } else if let Some(error) = error.downcast_ref::<DataError>() {
         error.kind()
     } else if let Some(error) = error.downcast_ref::<PresetError>() {
@@ -113,13 +113,6 @@ fn system(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     kind.or_else(|| system(error.source()?))
 }
 
-fn of_file(error: &FileError) -> Option<io::ErrorKind> {
-    match error {
-        FileError::Read { error, .. } | FileError::Write { error, .. } => Some(error.kind()),
-        _ => None,
-    }
-}
-
 impl From<String> for Failure {
     fn from(text: String) -> Self {
         Self::Value(text)
@@ -128,7 +121,7 @@ impl From<String> for Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
-        Self::File(of_file(&error).unwrap_or(io::ErrorKind::Other), error.to_string())
+        Self::File(error.kind().unwrap_or(io::ErrorKind::Other), error.to_string())
     }
 }
 

@@ -200,6 +200,17 @@ mod tests {
     }
 
     #[test]
+    fn the_norm_of_latents_is_for_what_is_pre_trained_as_an_autoencoder() {
+        let text = PRESETS[0].text.replace("[pretraining]", "[pretraining]\nlatent_norm = 0.01");
+        assert!(parse(&text, "my.toml").is_ok());
+        let message = parse(&format!("method = \"wae\"\n{text}"), "my.toml").expect_err("refused").to_string();
+        assert!(
+            message.contains("pretraining.latent_norm") && message.contains("not trained as an autoencoder"),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn rates_of_training_fall_together() {
         let digits = PRESETS[0].text;
         let constant = parse(digits, "my.toml").expect("valid").training();

@@ -33,8 +33,8 @@ pub fn coefficient(n: usize) -> f32 {
 /// Trains a plain or a denoising autoencoder.
 pub type AutoencoderMethod = GradientMethod<ReconstructionError>;
 
-/// The mean energy of the data, or of their reconstructions from data with noise, plus the penalties. The state kept between updates is the
-/// source of that noise, if any.
+/// The mean energy of the data, or of their reconstructions from data with noise, plus the penalties. The state kept
+/// between updates is the source of that noise, if any.
 pub struct ReconstructionError {
     denoising: Denoising,
     encoder_l2: f32,
