@@ -33,11 +33,17 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
         bail!("{}: its pictures show the seed {SEED}; leave --seeds out", args.experiment.name());
     }
     let stop = stop_on_interrupt()?;
-    let made = match make(args, &stop) {
+    let made = match make(args, path, &stop) {
         Ok(made) => made,
         Err(error) => {
             if matches!(error.downcast_ref(), Some(PicturesError::Interrupted)) {
-                eprintln!("interrupted; pictures are begun anew");
+                match args.experiment {
+                    ExperimentArg::ReconstructionError => eprintln!(
+                        "interrupted; the same command continues with the autoencoders that {} does not have yet",
+                        path.display()
+                    ),
+                    _ => eprintln!("interrupted; the same command begins anew"),
+                }
                 return Ok(Done::Interrupted);
             }
             return Err(error);
@@ -82,7 +88,7 @@ fn work(args: &ReproduceArgs) -> &'static str {
     }
 }
 
-fn make(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Made> {
+fn make(args: &ReproduceArgs, path: &Path, stop: &AtomicBool) -> anyhow::Result<Made> {
     let scale = Scale::from(args.scale);
     let (device, engine) = args.compute.open(None, args.quiet)?;
     if !args.quiet {
@@ -100,16 +106,18 @@ fn make(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Made> {
         );
     };
     let mnist = data.join("mnist");
-    let prepared = || -> anyhow::Result<Prepared> {
-        Ok(Prepared::new(mnist_without_nine(scale)?, SEED, Some(&mnist), Corrupt::Skip)?)
-    };
+    let prepare = |config| Prepared::new(config, SEED, Some(&mnist), Corrupt::Skip);
+    let prepared = || -> anyhow::Result<Prepared> { Ok(prepare(mnist_without_nine(scale)?)?) };
     Ok(match args.experiment {
         ExperimentArg::RandomInit => random_init(&prepared()?, engine, &device)?,
         ExperimentArg::AlongTraining => along_training(&prepared()?, engine, &device, stop, Bars::new(args.quiet))?,
-        _ => latent_dim(scale, &mnist, SEED, engine, &device, stop, |dim| {
-            if !args.quiet {
-                eprintln!("D_z = {dim}");
-            }
-        })?,
+        _ => {
+            std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
+            latent_dim(scale, prepare, path, engine, &device, stop, |dim| {
+                if !args.quiet {
+                    eprintln!("D_z = {dim}");
+                }
+            })?
+        }
     })
 }

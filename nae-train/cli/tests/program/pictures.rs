@@ -133,6 +133,28 @@ fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
     assert!(std::fs::read_to_string(out.path().join("errors.svg")).unwrap().contains("AUROC, 9 against the rest"));
 }
 
+/// An autoencoder that was measured is not trained again, unless the data are others.
+#[test]
+fn reconstruction_errors_go_on_where_they_were() {
+    let (out, whole) = of_made_up_mnist("reconstruction-error");
+    let again = || reproduce("reconstruction-error", out.path(), Some(out.path()));
+    let path = out.path().join("rows.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 8);
+    // The last is missing, and the first tells whether it is read.
+    let mut first: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    first["auroc"] = 0.125.into();
+    std::fs::write(&path, format!("{first}\n{}\n", lines[1..7].join("\n"))).unwrap();
+    let found = again();
+    assert_eq!((&found["rows"][0]["latent_dim"], &found["rows"][0]["auroc"]), (&2.into(), &0.125.into()));
+    let others = |figures: &serde_json::Value| figures["rows"].as_array().unwrap()[1..].to_vec();
+    assert_eq!(others(&found), others(&whole));
+
+    crate::made_up_mnist::write_of(&out.path().join("mnist"), 128);
+    assert_ne!(again()["rows"][0]["auroc"], 0.125, "of other data");
+}
+
 #[test]
 fn two_clusters_are_drawn_under_both_models() {
     let folder = TempDir::new().unwrap();

@@ -5,55 +5,59 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Made, PicturesError, cells};
 use crate::experiments::Scale;
-use nae_data::own::Corrupt;
+use crate::experiments::origin::Origin;
+use nae_train::config::Config;
 use nae_train::energy::mean;
-use nae_train::engine::EngineChoice;
+use nae_train::engine::{Engine, EngineChoice};
 use nae_train::eval::Scorer;
 use nae_train::eval::auroc;
 use nae_train::methods::Decision;
+use nae_train::report::journal::{self, Journal};
 use nae_train::report::page::curves::{Lines, draw};
-use nae_train::run::Prepared;
+use nae_train::run::{Prepared, RunError};
 
 /// The percentiles at the ends of the paper's error bars, as fractions.
 const PERCENTILES: [f64; 2] = [0.1, 0.9];
 
-/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is called
-/// for each.
+/// The file with one measured autoencoder per line.
+const ROWS: &str = "rows.jsonl";
+
+/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim`, on the data that `prepare` loads; `begin` is
+/// called for each. Measured autoencoders are stored in the folder `path`, which must exist, and are not trained again
+/// with the same settings, data, engine, device and program.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.
 pub fn latent_dim(
     scale: Scale,
-    folder: &Path,
-    seed: u64,
+    prepare: impl Fn(Config) -> Result<Prepared, RunError>,
+    path: &Path,
     engine: EngineChoice,
     device: &Device,
     stop: &AtomicBool,
     mut begin: impl FnMut(usize),
 ) -> Result<Made, PicturesError> {
+    let path = path.join(ROWS);
     let mut rows = Vec::new();
     for config in cells("mnist-latent-dim", scale)? {
-        let dim = config.architecture().latent_dim();
-        begin(dim);
+        begin(config.architecture().latent_dim());
         let engine = engine.engine(config.architecture())?;
-        let prepared = Prepared::new(config.clone(), seed, Some(folder), Corrupt::Skip)?;
-        let model = prepared.train_autoencoder(&config, engine, device, stop)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(PicturesError::Interrupted);
-        }
-        let (test, held_out) = (&prepared.split.test, &prepared.split.held_out);
-        let scorer = Scorer::new(&model, Decision::Reconstruction, test.shape(), engine, device);
-        let (normal, outlier) = (scorer.scores(test), scorer.scores(held_out));
-        rows.push(Row {
-            dim,
-            auroc: auroc(&normal, &outlier),
-            normal: Spread::of(normal),
-            outlier: Spread::of(outlier),
-        });
+        let prepared = prepare(config)?;
+        let digest = digest(&prepared, engine, device)?;
+        let measured = match journal::read(&path, &digest)?.pop() {
+            Some(row) => row,
+            None => {
+                let row = measure(&prepared, engine, device, stop)?;
+                Journal::open(&path, digest)?.append(&row)?;
+                row
+            }
+        };
+        rows.push(measured);
     }
     rows.sort_by_key(|row| row.dim);
     let line = |name: &str, of: &dyn Fn(&Row) -> f64| {
@@ -83,7 +87,7 @@ pub fn latent_dim(
     let picture = draw(&charts, 2).map_err(PicturesError::Draw)?;
     let figures = rows.iter().map(|row| {
         json!({
-            "latent_dim": row.dim, "auroc": row.auroc,
+            "latent_dim": row.dim, "auroc": row.auroc, "commit": row.origin.commit, "engine": row.origin.engine,
             "normal": [row.normal.low, row.normal.mean, row.normal.high],
             "held_out": [row.outlier.low, row.outlier.mean, row.outlier.high],
         })
@@ -94,14 +98,43 @@ pub fn latent_dim(
     })
 }
 
+/// Identifies what determines a row.
+fn digest(prepared: &Prepared, engine: Engine, device: &Device) -> Result<String, PicturesError> {
+    let config = toml::to_string(prepared.config.raw())?;
+    let on = format!("{} {engine:?} {device:?}", prepared.seed);
+    Ok(journal::digest([config.as_str(), &prepared.data_sha256, &on, env!("CARGO_PKG_VERSION")]))
+}
+
+/// Trains an autoencoder and measures its reconstruction errors.
+fn measure(prepared: &Prepared, engine: Engine, device: &Device, stop: &AtomicBool) -> Result<Row, PicturesError> {
+    let model = prepared.train_autoencoder(&prepared.config, engine, device, stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(PicturesError::Interrupted);
+    }
+    let (test, held_out) = (&prepared.split.test, &prepared.split.held_out);
+    let scorer = Scorer::new(&model, Decision::Reconstruction, test.shape(), engine, device);
+    let (normal, outlier) = (scorer.scores(test), scorer.scores(held_out));
+    Ok(Row {
+        dim: prepared.config.architecture().latent_dim(),
+        auroc: auroc(&normal, &outlier),
+        normal: Spread::of(normal),
+        outlier: Spread::of(outlier),
+        origin: Origin::here(Some(engine)),
+    })
+}
+
+/// The errors of one autoencoder.
+#[derive(Serialize, Deserialize)]
 struct Row {
     dim: usize,
     auroc: Option<f64>,
     normal: Spread,
     outlier: Spread,
+    #[serde(flatten)]
+    origin: Origin,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Spread {
     low: f64,
     mean: f64,

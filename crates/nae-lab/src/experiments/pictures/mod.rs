@@ -25,7 +25,7 @@ use nae_train::arch::spec::SpecError;
 use nae_train::config::Config;
 use nae_train::energy::mean;
 use nae_train::engine::Unsupported;
-use nae_train::report::images;
+use nae_train::report::{RunFolderError, images};
 use nae_train::run::RunError;
 
 /// The number of images side by side.
@@ -52,6 +52,12 @@ pub enum PicturesError {
     /// No engine supports the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
+    /// Measured results cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] RunFolderError),
+    /// The configuration cannot be written as TOML.
+    #[error("the settings as TOML: {0}")]
+    Toml(#[from] toml::ser::Error),
     /// The network cannot be built.
     #[error(transparent)]
     Network(#[from] SpecError),
