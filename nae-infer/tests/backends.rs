@@ -282,6 +282,72 @@ fn a_scale_that_is_not_the_ratio_of_the_sizes_is_left_to_tract() {
     assert!(expected > 0.0 && (found - expected).abs() < 1e-6, "{found} {expected}");
 }
 
+/// A model whose features are the second operand of `operator`. The first is one number for each channel: a constant, or the mean
+/// of other features.
+fn of_numbers_first(operator: &str, constant: bool) -> Vec<u8> {
+    let (mut numbers, mut graph) = (Numbers(8), GraphBuilder::new("numbers first"));
+    let image = graph.image_input("image", [1, 6, 5]).unwrap();
+    let [first, second, third] = [27, 3, 27].map(|count| numbers.weights(count, 9));
+    // Biases keep what is divided by, and powers, away from zero.
+    let conv = |weights| Conv2d { padding: [1; 4], ..Conv2d::new(3, [3; 2], weights, Some(&[4.0, 5.0, 6.0])) };
+    let features = graph.conv2d("encode", image, &conv(&first)).unwrap();
+    graph.conv2d("others", image, &conv(&third)).unwrap();
+    let decoded = graph.conv2d("decode", features, &Conv2d::new(1, [1; 2], &second, None)).unwrap();
+    let mut model = foreign(graph, Shape::new(1, 6, 5), &[("reconstruction", decoded)]);
+    let graph = model.graph.as_mut().unwrap();
+    let node = |operator: &str, inputs: &[&str], output: &str| NodeProto {
+        name: Some(output.into()),
+        input: inputs.iter().map(|&input| input.into()).collect(),
+        output: vec![output.into()],
+        op_type: Some(operator.into()),
+        ..NodeProto::default()
+    };
+    let at = graph.node.iter().position(|node| node.name() == "decode").unwrap();
+    let features = std::mem::replace(&mut graph.node[at].input[0], "taken".into());
+    graph.node.insert(at, node(operator, &["numbers", &features], "taken"));
+    if constant {
+        graph.initializer.push(TensorProto::floats("numbers", &[3, 1, 1], &[0.5, 1.0, 2.0]));
+    } else {
+        let others = graph.node.iter().find(|node| node.name() == "others").unwrap().output[0].clone();
+        graph.node.insert(at, node("GlobalAveragePool", &[&others], "numbers"));
+    }
+    model.encode_to_vec()
+}
+
+/// tract's energies of such models were wrong, without an error.
+#[test]
+fn a_backend_refuses_what_it_would_get_wrong() {
+    let shape = Shape::new(1, 6, 5);
+    for (operator, constant) in [("Sub", true), ("Div", true), ("Pow", true), ("Sub", false), ("Div", false)] {
+        let onnx = of_numbers_first(operator, constant);
+        let checked = nae_onnx::check::check(&onnx, &Limits::default()).unwrap();
+        for kind in backends() {
+            let detector = match (kind, open(kind, &onnx)) {
+                (_, Ok(detector)) => detector,
+                (BackendKind::Tract, Err(error)) => {
+                    let error = error.to_string();
+                    assert!(operator != "Pow" && error.contains("wrong values of node `taken`"), "{error}");
+                    continue;
+                }
+                (BackendKind::Simd | BackendKind::Native, Err(error)) => {
+                    let error = error.to_string();
+                    assert!((operator, constant) != ("Sub", true) && error.contains("node `taken`"), "{error}");
+                    continue;
+                }
+                (_, Err(error)) => panic!("{kind:?}: {error}"),
+            };
+            for image in images(shape, 5).chunks(shape.len()) {
+                let outputs = support::reference::run(&checked.graph, image);
+                let squares = outputs[0].1.iter().zip(image).map(|(made, &given)| (made - f64::from(given)).powi(2));
+                let expected = squares.sum::<f64>() / shape.len() as f64;
+                let found = f64::from(detector.score_prepared(image).unwrap()[0].energy);
+                let agree = (found - expected).abs() < 1e-5 * expected;
+                assert!(agree, "{kind:?} {operator} {constant}: {found} {expected}");
+            }
+        }
+    }
+}
+
 /// After an activation, a layer of its own: of a weight for each channel on a host, and a full convolution in a `.nae` file.
 #[test]
 fn backends_agree_on_scaling_by_channel() {

@@ -80,7 +80,7 @@ impl Raising<'_> {
         match op {
             Op::Activation(activation) => return self.builder.activation(name, x, *activation),
             Op::Clamp { min, max } => return self.builder.clip(name, x, [*min, *max]),
-            Op::L2Normalize { .. } => return self.builder.l2_normalize(name, x),
+            Op::L2Normalize { epsilon } => return self.builder.l2_normalize_from(name, x, *epsilon),
             Op::Reshape(shape) if same_order(from) && same_order(*shape) => return self.reshape(name, x, *shape),
             Op::Reshape(_) => return Err(refused(name, "Reshape", "it moves values of channels-last maps".into())),
             Op::ReshapeChannelsFirst(shape) => return self.reshape(name, x, *shape),
@@ -166,7 +166,7 @@ impl Raising<'_> {
                     _ => self.builder.resize_bilinear_align_corners(name, x, size),
                 }
             }
-            Op::L2NormalizePlaces { .. } => self.builder.l2_normalize_places(name, x),
+            Op::L2NormalizePlaces { epsilon } => self.builder.l2_normalize_places_from(name, x, *epsilon),
             Op::Softmax => self.builder.softmax(name, x),
             Op::GroupNormalize(norm) => {
                 let norm =

@@ -413,6 +413,24 @@ fn metadata_errors_name_the_key() {
     assert_eq!(twice, Err(MetadataError::Duplicate { key: "nae.seed".into() }));
 }
 
+/// For p-values only, if no rate was requested.
+#[test]
+fn a_calibration_without_a_threshold_reads_back() {
+    let calibration = nae_core::calibration::Calibration::from_sorted(&[0.125, 0.25, 0.5]).unwrap();
+    let mut metadata = support::metadata(nae_core::Shape::new(1, 2, 3), 4, Energy::L1);
+    metadata.contract = metadata.contract.with_p_values(calibration);
+    let mut model = digits();
+    metadata.replace_in(&mut model);
+    assert_eq!(ModelMetadata::read(&model).unwrap(), Some(metadata));
+    // The rate alone is not enough for a threshold.
+    for key in ["nae.calibration.false_positive_rate", "nae.calibration.threshold"] {
+        let mut model = digits();
+        model.metadata_props.retain(|entry| entry.key() != key);
+        let error = ModelMetadata::read(&model).unwrap_err().to_string();
+        assert!(error.contains(key), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

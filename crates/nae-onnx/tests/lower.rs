@@ -201,6 +201,54 @@ fn windows_are_rounded_up_where_a_file_says_so() {
     assert!(e.starts_with("node `m` (AveragePool): ceil_mode: expected 0 where padding counts"), "{e}");
 }
 
+/// Some runtimes round up then, others do not.
+#[test]
+fn windows_are_not_rounded_up_beside_automatic_padding() {
+    for operator in ["MaxPool", "AveragePool"] {
+        let pool = |strides: [i64; 2]| {
+            let attributes = vec![
+                AttributeProto::ints("kernel_shape", [2, 2]),
+                AttributeProto::ints("strides", strides),
+                AttributeProto::string("auto_pad", "VALID"),
+                AttributeProto::int("ceil_mode", 1),
+            ];
+            node(operator, &["x"], "p", attributes)
+        };
+        // Two windows of two are three rows, one apart; two apart, the second is cut off.
+        let e =
+            refusal(vec![pool([2, 2]), node("Conv", &["p", "w"], "m", vec![])], vec![constant("w", &[2, 2, 1, 1], 1)]);
+        let expected = "ceil_mode: expected 0 beside auto_pad, unless it makes no difference, found 1";
+        assert_eq!(e, format!("node `p` ({operator}): {expected}"));
+        let grown = node("ConvTranspose", &["p", "w"], "m", vec![]);
+        compare(&by_hand(vec![pool([1, 2]), grown], vec![constant("w", &[2, 2, 2, 3], 1)]), 1e-6);
+    }
+    // Padding to the same size leaves nothing to round.
+    let same = ["SAME_UPPER", "SAME_LOWER"].map(|padding| {
+        let attributes = vec![
+            AttributeProto::ints("kernel_shape", [3, 2]),
+            AttributeProto::string("auto_pad", padding),
+            AttributeProto::int("ceil_mode", 1),
+        ];
+        node("MaxPool", &["x"], "m", attributes)
+    });
+    same.into_iter().for_each(|pool| compare(&by_hand(vec![pool], vec![]), 1e-6));
+}
+
+/// Whichever comes first.
+#[test]
+fn a_norm_that_is_clipped_twice_has_both_bounds() {
+    for [first, second] in [[20.0, 1e-12], [1e-12, 20.0]] {
+        let nodes = vec![
+            node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [1, 2, 3])]),
+            node("Clip", &["n", "first"], "p", vec![]),
+            node("Clip", &["p", "second"], "q", vec![]),
+            node("Div", &["x", "q"], "m", vec![]),
+        ];
+        let bound = |name: &str, least: f32| TensorProto::floats(name, &[], &[least]);
+        compare(&by_hand(nodes, vec![bound("first", first), bound("second", second)]), 1e-6);
+    }
+}
+
 #[test]
 fn what_cannot_be_joined_is_refused() {
     let refused = |inputs: &[&str], axis: i64| {
@@ -329,7 +377,14 @@ fn what_cannot_be_lowered_is_named() {
         assert_eq!(e, "node `m`: operator Resize cannot be lowered: its scale is not the ratio of the sizes", "{mode}");
         compare(&resized([1.0; 4], mode, transformation), 1e-6);
     }
-    compare(&resized([1.0, 1.0, 1.3, 1.2], "linear", "align_corners"), 1e-6);
+    // Corners are aligned with the last pixel, or with where it would be if there were parts of pixels: runtimes differ.
+    let e = to_nae(&resized([1.0, 1.0, 1.3, 1.2], "linear", "align_corners")).unwrap_err().to_string();
+    assert_eq!(
+        e,
+        "node `m` (Resize): scales: expected with align_corners, whole numbers of rows and columns, found [1.3, 1.2] \
+         of 3×4"
+    );
+    compare(&resized([1.0; 4], "linear", "align_corners"), 1e-6);
     // By 2.2 it is not twice the size: the rounded positions are others.
     for transformation in ["half_pixel", "pytorch_half_pixel"] {
         let enlarged = |scale: f32| {
@@ -487,6 +542,23 @@ fn the_reconstruction_must_be_clear() {
     let e = to_nae(&g.finish_bytes().unwrap()).unwrap_err();
     assert!(matches!(e, LowerError::NoReconstruction { .. }));
     assert!(e.to_string().ends_with("found `first` [N, 1, 2, 2], `second` [N, 1, 2, 2]"), "{e}");
+}
+
+/// An output of the image's shape may be any other value: the file says which is the reconstruction.
+#[test]
+fn an_output_called_reconstruction_is_not_passed_over() {
+    let mut g = GraphBuilder::new("named");
+    let x = g.image_input("x", [1, 2, 2]).unwrap();
+    let (a, b) = (g.relu("a", x).unwrap(), g.flatten("b", x).unwrap());
+    g.output("attention", a).unwrap();
+    g.output("reconstruction", b).unwrap();
+    let e = to_nae(&g.finish_bytes().unwrap()).unwrap_err();
+    assert!(matches!(e, LowerError::NoReconstruction { .. }));
+    assert_eq!(
+        e.to_string(),
+        "no reconstruction: expected an output of the image's shape [N, 1, 2, 2], called `reconstruction` or the only \
+         one; found `attention` [N, 1, 2, 2], `reconstruction` [N, 4]"
+    );
 }
 
 #[test]

@@ -47,18 +47,21 @@ fn values(graph: &Graph, image: &[f32]) -> Vec<f32> {
 
 /// Compares what the file means with what the graph means.
 fn compare(graph: &Graph) {
-    let onnx = raised(graph);
-    let checked = check(&onnx, &Limits::default()).unwrap();
     let mut numbers = Numbers(17);
     for _ in 0..3 {
         let image: Vec<f32> = (0..graph.input().len()).map(|_| 2.0 * numbers.unit() - 1.0).collect();
-        let outputs = support::reference::run(&checked.graph, &image);
-        let found = values(graph, &image);
-        let expected = &outputs.iter().find(|(name, _)| name == OUTPUT).unwrap().1;
-        assert_eq!(found.len(), expected.len());
-        for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
-            assert!((f64::from(*found) - expected).abs() < 1e-5, "{place}: {found} {expected}");
-        }
+        compare_of(graph, &image);
+    }
+}
+
+fn compare_of(graph: &Graph, image: &[f32]) {
+    let checked = check(&raised(graph), &Limits::default()).unwrap();
+    let outputs = support::reference::run(&checked.graph, image);
+    let found = values(graph, image);
+    let expected = &outputs.iter().find(|(name, _)| name == OUTPUT).unwrap().1;
+    assert_eq!(found.len(), expected.len());
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((f64::from(*found) - expected).abs() < 1e-5, "{place}: {found} {expected}");
     }
 }
 
@@ -160,6 +163,25 @@ fn vectors_and_maps_mean_the_same_in_onnx() {
     graph.push(Op::ReshapeChannelsFirst(Shape::vector(shape.len())));
     graph.push(Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
     compare(&graph);
+}
+
+/// Also of zeros, which have no direction.
+#[test]
+fn the_least_norm_is_written() {
+    for epsilon in [f32::MIN_POSITIVE, 1e-12, 0.5, 20.0] {
+        let [mut sample, mut places] = [Shape::vector(6), Shape::new(3, 2, 2)].map(Graph::new);
+        sample.push(Op::L2Normalize { epsilon });
+        places.push(Op::L2NormalizePlaces { epsilon });
+        for graph in [sample, places] {
+            let count = graph.input().len();
+            compare_of(&graph, &vec![0.0; count]);
+            compare_of(&graph, &vec![0.01; count]);
+            compare(&graph);
+            compare_lowered(&graph);
+            let checked = check(&raised(&graph), &Limits::default()).unwrap();
+            assert_eq!(lower_features(&checked, &[OUTPUT]).unwrap().0.nodes[0].op, graph.nodes[0].op);
+        }
+    }
 }
 
 #[test]

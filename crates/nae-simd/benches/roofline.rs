@@ -8,7 +8,7 @@
 #![allow(clippy::expect_used, unsafe_code)]
 
 use cpu_time::ThreadTime;
-use nae_simd::loops::{Finish, Kernel, KernelWindow, Outer, Reading, correlate, weight_gradient};
+use nae_simd::loops::{Finish, Kernel, KernelWindow, Negligible, Outer, Reading, correlate, weight_gradient};
 use nae_simd::{Planes, Size, Workspace};
 use pulp::{Arch, Simd, WithSimd};
 
@@ -140,6 +140,7 @@ fn im2col(x: &Planes, kernel: usize, weights: &[f32], windows: &mut [f32], outpu
 }
 
 fn main() {
+    let workspace = Workspace::default();
     println!("{SHARD} images; GFLOP/s of one thread, and the share of the peak measured beside it");
     println!(
         "{:10} {:>6} {:>6} {:>6} {:>14} {:>14} {:>14} {:>9} {:>9}",
@@ -165,8 +166,8 @@ fn main() {
         };
         // Which weight stands where does not change the time.
         let any = |o: usize, i: usize, r: usize, c: usize| weight[(o * inp.max(out) + i + r + c) % weight.len()];
-        let forward = Kernel::new(reading, window, from, to, &[], any);
-        let backward = Kernel::new(back, window, to, from, &[], any);
+        let forward = Kernel::new(reading, window, [from, to], Negligible::Trained, &[], any);
+        let backward = Kernel::new(back, window, [to, from], Negligible::Trained, &[], any);
         let x = Planes::from_channels_first(&workspace, SHARD, from, &values(SHARD * from.len()));
         let g = Planes::from_channels_first(&workspace, SHARD, to, &values(SHARD * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };

@@ -1,7 +1,7 @@
 //! Weights laid out for [`correlate`](crate::correlate): for each phase of the kernel, in blocks of as many output
 //! channels as are computed together, within a block by kernel row, column and input channel.
 
-use crate::geometry::{Class, KernelWindow, Reading, classes, taps};
+use crate::geometry::{Class, KernelWindow, Reading, class_count, classes, taps};
 use crate::instructions::lanes;
 use crate::plane::Size;
 use crate::pointwise::{NEGLIGIBLE, zero_below};
@@ -43,24 +43,55 @@ pub struct Phase {
 /// The smallest number of channels for which a vector is used.
 const NARROW: usize = 8;
 
-/// Weights smaller than this share of a kernel's largest are set to zero: 2⁻³⁰, far below the rounding error of a sum.
-/// Weight decay moves the weights of dead units ever closer to zero, and products of such weights are subnormal
-/// numbers, with which some processors are slow. Biases are set to zero below this share of the largest weight and
-/// below [`NEGLIGIBLE`]: the inputs that the weights multiply may be small, too.
-const LEAST: f32 = 1.0 / (1 << 30) as f32;
+/// In training, weights smaller than this share of a kernel's largest are set to zero: 2⁻³⁰. Weight decay moves the
+/// weights of dead units ever closer to zero, and products of such weights are subnormal numbers, with which some
+/// processors are slow. Biases are set to zero below this share of the largest weight and below [`NEGLIGIBLE`]: the
+/// inputs that the weights multiply may be small, too.
+const LEAST_SHARE: f32 = 1.0 / (1 << 30) as f32;
+/// In scoring, weights and biases smaller than this are set to zero: 2⁻¹⁰⁰, whose products with inputs above 2⁻²⁶ are
+/// still normal numbers. A share would be wrong: in a model of unknown origin, a weight that is small beside others may
+/// be all that an output is made of, or multiply an input that is as much larger.
+const LEAST: f32 = 1.0 / (1u128 << 100) as f32;
+
+/// Which weights of a kernel are so small that they are set to zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Negligible {
+    /// Those of a network in training, by their share of the kernel's largest.
+    Trained,
+    /// Those whose products may be subnormal numbers.
+    Scored,
+}
 
 impl Kernel {
-    /// Lays out weights given by `weight(out channel, in channel, row, column)`; without bias if `bias` is empty.
+    /// The size of the tables of the places and classes of pixels of such a kernel, in bytes, without its weights.
+    pub fn table_bytes(reading: Reading, window: KernelWindow, from: Size, to: Size) -> u64 {
+        let phases = match reading {
+            Reading::Convolution => 1,
+            Reading::Transposed => (window.stride as u64).saturating_mul(window.stride as u64),
+        };
+        let entries = [
+            ((to.h as u64).saturating_mul(to.w as u64), size_of::<[usize; 2]>()),
+            (class_count(reading, window, from, to) as u64, size_of::<Class>()),
+            (phases, size_of::<Phase>()),
+        ];
+        entries.iter().fold(0, |sum, (count, bytes)| sum.saturating_add(count.saturating_mul(*bytes as u64)))
+    }
+
+    /// Lays out weights given by `weight(out channel, in channel, row, column)`, without those that are `negligible`;
+    /// without bias if `bias` is empty.
     pub fn new(
         reading: Reading,
         window: KernelWindow,
-        from: Size,
-        to: Size,
+        [from, to]: [Size; 2],
+        negligible: Negligible,
         bias: &[f32],
         weight: impl Fn(usize, usize, usize, usize) -> f32,
     ) -> Self {
         let [rows, columns] = window.kernel.map(|side| taps(reading, side, window.stride));
-        let least = LEAST * largest(window, from, to, &weight);
+        let least = match negligible {
+            Negligible::Trained => LEAST_SHARE * largest(window, from, to, &weight),
+            Negligible::Scored => LEAST,
+        };
         let least_bias = least.min(NEGLIGIBLE);
         let weight = |o, i, r, c| zero_below(least, weight(o, i, r, c));
         let lanes = (to.c >= NARROW).then(|| lanes(to.c));
@@ -114,18 +145,19 @@ fn blocks(channels: usize, lanes: Option<usize>) -> Vec<std::ops::Range<usize>> 
 mod tests {
     use super::*;
 
-    fn kernel(weights: [f32; 2], bias: f32) -> Kernel {
-        let (from, to) = (Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 });
+    fn kernel(negligible: Negligible, weights: [f32; 2], bias: f32) -> Kernel {
+        let sizes = [Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 }];
         let window = KernelWindow { kernel: [1, 1], stride: 1, padding: [0; 2] };
-        Kernel::new(Reading::Convolution, window, from, to, &[bias], |_, i, _, _| weights[i])
+        Kernel::new(Reading::Convolution, window, sizes, negligible, &[bias], |_, i, _, _| weights[i])
     }
 
-    fn pointwise(weights: [f32; 2]) -> Vec<f32> {
-        kernel(weights, 0.0).phases[0][0].weights.clone()
+    fn pointwise(negligible: Negligible, weights: [f32; 2]) -> Vec<f32> {
+        kernel(negligible, weights, 0.0).phases[0][0].weights.clone()
     }
 
     #[test]
-    fn weights_that_no_sum_would_show_are_zero() {
+    fn in_training_weights_that_no_sum_would_show_are_zero() {
+        let pointwise = |weights| pointwise(Negligible::Trained, weights);
         assert_eq!(pointwise([-0.5, 1e-8]), [-0.5, 1e-8]);
         assert_eq!(pointwise([-0.5, 1e-10]), [-0.5, 0.0]);
         // Small in absolute value, but not relative to each other.
@@ -135,8 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_that_no_sum_would_show_is_zero() {
-        let bias = |weights, bias| kernel(weights, bias).bias[0];
+    fn in_scoring_weights_are_zero_whose_products_may_be_subnormal() {
+        let pointwise = |weights| pointwise(Negligible::Scored, weights);
+        assert_eq!(pointwise([1e12, -1e-10]), [1e12, -1e-10]);
+        assert_eq!(pointwise([1e-29, -1e-31]), [1e-29, 0.0]);
+        assert_eq!(kernel(Negligible::Scored, [1e12, 0.0], 1e-29).bias[0], 1e-29);
+        assert_eq!(kernel(Negligible::Scored, [0.0, 0.0], 1e-31).bias[0], 0.0);
+        assert!(pointwise([f32::NAN, 1.0])[0].is_nan());
+    }
+
+    #[test]
+    fn in_training_a_bias_that_no_sum_would_show_is_zero() {
+        let bias = |weights, bias| kernel(Negligible::Trained, weights, bias).bias[0];
         assert_eq!(bias([0.5, 0.0], 1e-17), 1e-17);
         assert_eq!(bias([0.5, 0.0], -1e-19), 0.0);
         // Next to weights that are still smaller, and alone.

@@ -46,7 +46,7 @@ pub mod loops {
     pub use crate::correlate::correlate;
     pub use crate::geometry::{KernelWindow, Reading};
     pub use crate::gradient::weight_gradient;
-    pub use crate::kernel::Kernel;
+    pub use crate::kernel::{Kernel, Negligible};
     pub use crate::outer::Outer;
     pub use crate::sums::Finish;
 }

@@ -219,7 +219,7 @@ pub enum Alignment {
     Corners,
     /// The corners of the images: pixel centres are at halves.
     HalfPixel,
-    /// As `HalfPixel`, but without interpolation: pixel i is source pixel ⌊i·from/to⌋.
+    /// Without interpolation: pixel i is source pixel ⌊i·from/to⌋.
     Nearest,
 }
 
@@ -268,6 +268,12 @@ pub struct Enlargement {
 }
 
 impl Enlargement {
+    /// The size of the table of an enlargement to `to` rows and columns, in bytes. The sources of rows and of columns
+    /// would be far less, but to combine them for each pixel takes time whenever an image is scored.
+    pub const fn table_bytes(to: [usize; 2]) -> u64 {
+        (to[0] as u64).saturating_mul(to[1] as u64).saturating_mul(size_of::<[(u32, f32); 4]>() as u64)
+    }
+
     /// Returns the enlargement from `from` to `to` rows and columns.
     pub fn new(from: [usize; 2], to: [usize; 2], alignment: Alignment) -> Self {
         let (rows, columns) = (alignment.sources(from[0], to[0]), alignment.sources(from[1], to[1]));

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nae_onnx::check::graph::OnnxGraph;
+use nae_onnx::check::graph::{Dim, OnnxGraph, OnnxNode, Operator, ValueId};
 use tract_onnx::prelude::*;
 use tract_onnx::tract_core::internal::format_err;
 
@@ -20,6 +20,14 @@ pub(super) struct Tract {
 impl Tract {
     pub(super) fn load(bytes: &[u8], graph: &OnnxGraph) -> Result<Self, BackendError> {
         let outputs = Outputs::find(KIND, graph)?;
+        if let Some(node) = computed_wrongly(graph, &outputs) {
+            let reason = format!(
+                "tract computes wrong values of node `{}`: it exchanges the operands of Sub or Div if the first has one number for \
+                 each channel",
+                node.name.chars().take(60).collect::<String>().escape_debug()
+            );
+            return Err(BackendError::Load { backend: KIND, reason });
+        }
         let plan = plan(bytes, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
         Ok(Self { plan, outputs })
     }
@@ -35,6 +43,59 @@ impl Tract {
         let reconstruction = next()?;
         let beside = self.outputs.beside.map(|_| next()).transpose()?;
         Ok(self.outputs.reconstructions(reconstruction, beside))
+    }
+}
+
+/// The first node of which tract 0.23.9 computes wrong values, without an error. If the second operand of `Sub` or `Div` is a
+/// convolution, which tract computes together with operations on its result, and the first operand is one number for each
+/// channel, constant or not, then tract exchanges the two. Some convolutions, of one tap for example, are not concerned; all
+/// are taken to be.
+fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<&'g OnnxNode> {
+    let mut needed = vec![false; graph.values.len()];
+    for output in std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside) {
+        needed[graph.output(output)?] = true;
+    }
+    for node in graph.nodes.iter().rev() {
+        if needed[node.output] {
+            node.inputs.iter().for_each(|&input| needed[input] = true);
+        }
+    }
+    // Whether a value is a convolution with only operations on single elements, or a change of shape, after it.
+    let mut convolved = vec![false; graph.values.len()];
+    graph.nodes.iter().filter(|node| needed[node.output]).find(|node| {
+        convolved[node.output] = match node.operator {
+            Operator::Conv { .. } => true,
+            Operator::Activation(_)
+            | Operator::Abs
+            | Operator::Sqrt
+            | Operator::Clip { .. }
+            | Operator::Add
+            | Operator::Sub
+            | Operator::Mul
+            | Operator::Div
+            | Operator::Pow
+            | Operator::BatchNormalization { .. }
+            | Operator::Expand
+            | Operator::Reshape => node.inputs.iter().any(|&input| convolved[input]),
+            _ => false,
+        };
+        match (&node.operator, node.inputs.as_slice()) {
+            (Operator::Sub | Operator::Div, &[first, second]) => convolved[second] && is_by_axis(graph, first, second),
+            _ => false,
+        }
+    })
+}
+
+/// Whether the first value has several numbers along one axis only, along which the second value has as many.
+fn is_by_axis(graph: &OnnxGraph, first: ValueId, second: ValueId) -> bool {
+    // From the last axis on, as shapes are broadcast.
+    let extents = |value: ValueId| {
+        graph.values[value].shape.iter().rev().map(|dim| if let Dim::Fixed(extent) = *dim { extent } else { 1 })
+    };
+    let mut several = extents(first).enumerate().filter(|(_, extent)| *extent > 1);
+    match (several.next(), several.next()) {
+        (Some((axis, extent)), None) => extents(second).nth(axis) == Some(extent),
+        _ => false,
     }
 }
 

@@ -149,6 +149,16 @@ impl GraphBuilder {
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample).
     pub fn l2_normalize(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.l2_normalize_from(name, x, 0.0)
+    }
+
+    /// Divides each sample of `[N, …]` by its Euclidean norm, or by `least` if the norm is smaller: as
+    /// [`l2_normalize`](Self::l2_normalize), with a `Clip` of the norm if `least` is above zero. A sample of zeros then
+    /// results in zeros.
+    ///
+    /// # Errors
+    /// As for [`l2_normalize`](Self::l2_normalize), and [`BuildError::NotFinite`] if `least` is not finite.
+    pub fn l2_normalize_from(&mut self, name: &str, x: Value, least: f32) -> Result<Value, BuildError> {
         let all = self.sample_axes(name, "ReduceL2", x)?;
         let shape = self.shape_of(name, x)?.to_vec();
         // Axes of extent 1 have no effect, and more runtimes support a single axis.
@@ -163,7 +173,7 @@ impl GraphBuilder {
             .collect();
         let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 1)];
         let norm = self.node(&format!("{name}.norm"), "ReduceL2", &[x], norm_shape, attributes)?;
-        self.node(name, "Div", &[x, norm], shape, Vec::new())
+        self.divided_by_norm(name, x, norm, least)
     }
 
     /// Divides the vector at each position of `[N, C, H, W]` by its Euclidean norm: `ReduceL2` over the channels, and
@@ -174,12 +184,34 @@ impl GraphBuilder {
     /// # Errors
     /// As for [`l2_normalize`](Self::l2_normalize), and [`BuildError::Shape`] if it does not have four axes.
     pub fn l2_normalize_places(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.l2_normalize_places_from(name, x, 0.0)
+    }
+
+    /// Divides the vector at each position of `[N, C, H, W]` by its Euclidean norm, or by `least` if the norm is
+    /// smaller, as [`l2_normalize_from`](Self::l2_normalize_from) does each sample.
+    ///
+    /// # Errors
+    /// As for [`l2_normalize_from`](Self::l2_normalize_from), and [`BuildError::Shape`] if it does not have four axes.
+    pub fn l2_normalize_places_from(&mut self, name: &str, x: Value, least: f32) -> Result<Value, BuildError> {
         let [batch, height, width] = self.places(name, "ReduceL2", x)?;
-        let shape = self.shape_of(name, x)?.to_vec();
         let attributes = vec![AttributeProto::ints("axes", vec![1]), AttributeProto::int("keepdims", 1)];
         let norms = vec![batch, Dim::Fixed(1), height, width];
         let norm = self.node(&format!("{name}.norm"), "ReduceL2", &[x], norms, attributes)?;
-        self.node(name, "Div", &[x, norm], shape, Vec::new())
+        self.divided_by_norm(name, x, norm, least)
+    }
+
+    /// Divides `x` by `norm`, or by `least` if that is greater.
+    fn divided_by_norm(&mut self, name: &str, x: Value, norm: Value, least: f32) -> Result<Value, BuildError> {
+        let shape = self.shape_of(name, x)?.to_vec();
+        let divisor = if least <= 0.0 {
+            norm
+        } else {
+            let operator = "Clip";
+            let norms = self.shape_of(name, norm)?.to_vec();
+            let least = self.weights(name, operator, "least", &[], &[least])?;
+            self.node(&format!("{name}.divisor"), operator, &[norm, least], norms, Vec::new())?
+        };
+        self.node(name, "Div", &[x, divisor], shape, Vec::new())
     }
 
     /// Adds a `Softmax` over the second axis: over the features of `[N, D]`, or over the channels at each position of

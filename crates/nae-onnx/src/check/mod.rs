@@ -12,8 +12,8 @@
 //!   `GroupNormalization`;
 //!   `Add`, `Sub`, `Mul`, `Div`, `Pow`; `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Abs`, `Sqrt`,
 //!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional);
-//!   `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
-//!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
+//!   `Resize` (linear with `align_corners`, where sizes times scales are whole numbers, or `half_pixel`; nearest);
+//!   `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
 //!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Softmax`, `Concat` of channels, `TopK`,
 //!   `Expand`; `Constant`, `Identity`, `Dropout`;
 //! - operators that exporters use to compute shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of

@@ -28,7 +28,7 @@ pub enum LowerError {
     },
     /// No output is the reconstruction.
     #[error(
-        "no reconstruction: expected an output called `reconstruction`, or one output of the image's shape {image}; \
+        "no reconstruction: expected an output of the image's shape {image}, called `reconstruction` or the only one; \
          found {found}"
     )]
     NoReconstruction {

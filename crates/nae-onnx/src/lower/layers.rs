@@ -30,7 +30,7 @@ impl Lowering<'_> {
             Operator::Activation(activation) => self.activation(node, *activation)?,
             Operator::Clip { min, max } => match self.norms.get(&node.inputs[0]) {
                 Some(&norm) if *max == f32::MAX && *min > 0.0 => {
-                    self.norms.insert(node.output, Norm { least: *min, ..norm });
+                    self.norms.insert(node.output, Norm { least: norm.least.max(*min), ..norm });
                     return Ok(());
                 }
                 None if *min == 0.0 && *max == f32::MAX => self.activation(node, Activation::Relu)?,

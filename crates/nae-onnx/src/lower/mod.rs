@@ -1,8 +1,8 @@
 //! Converts ONNX to a [`Graph`]: finds the path from the image to its reconstruction, channels last.
 //!
 //! Supports any autoencoder whose operators the engine supports, not only those of `nae-train`:
-//! - the reconstruction is the output called `reconstruction`, or the only output of the image's shape; the latent is
-//!   the output called `latent`, if there is one; other outputs are ignored;
+//! - the reconstruction is the output called `reconstruction`, or without one, the only output of the image's shape; the
+//!   latent is the output called `latent`, if there is one; other outputs are ignored;
 //! - `Conv` (one group, or one for each channel), `ConvTranspose` (one group), both without dilation, `Gemm`, `MatMul`,
 //!   `MaxPool`, `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Clip`,
 //!   `Softmax` and `Concat` over channels;
@@ -19,7 +19,7 @@
 //!   scales;
 //! - operators that exporters use to compute shapes (`Shape`, `Gather`, `Slice` …), which [`crate::check`] has removed.
 //!
-//! If a sample of zeros is divided by its norm, ONNX gives NaN, and the engine gives zeros.
+//! If a sample of zeros is divided by its norm, ONNX gives NaN unless the norm is clipped, and the engine gives zeros.
 //!
 //! The weights of all layers are at most four times as many as the file's floats, and 2²⁴ more, since layers that share
 //! weights in a file have a copy each.
@@ -167,11 +167,12 @@ pub fn described(graph: &OnnxGraph) -> String {
     outputs.collect::<Vec<_>>().join(", ")
 }
 
-/// The name of the output that is the reconstruction: the one called `reconstruction`, or the only one with the image's
-/// shape (in a model of features, with the features' shape).
+/// The name of the output that is the reconstruction: the one called `reconstruction`, or without one, the only one with
+/// the image's shape.
 ///
 /// # Errors
-/// [`LowerError::NoReconstruction`] if there is no such output.
+/// [`LowerError::NoReconstruction`] if there is no such output, or the one called `reconstruction` has neither the
+/// image's shape nor that of an output `features`.
 pub fn reconstruction(graph: &OnnxGraph) -> Result<&str, LowerError> {
     let value = find_reconstruction(graph)?;
     let named = |name: &str| graph.output(name) == Some(value);
@@ -200,13 +201,15 @@ fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
     if let Some(reconstruction) = reconstructed_features(graph) {
         return Ok(reconstruction);
     }
-    let named = graph.output(autoencoder::RECONSTRUCTION).filter(|&v| shape(v) == image);
-    let mut same = graph.outputs.iter().map(|&(_, v)| v).filter(|&v| shape(v) == image);
-    let only = match (same.next(), same.next()) {
-        (Some(value), None) => Some(value),
-        _ => None,
+    let found = match graph.output(autoencoder::RECONSTRUCTION) {
+        // Where it has another shape, an output of the image's shape is something else.
+        Some(named) => Some(named).filter(|&v| shape(v) == image),
+        None => {
+            let mut same = graph.outputs.iter().map(|&(_, v)| v).filter(|&v| shape(v) == image);
+            same.next().filter(|_| same.next().is_none())
+        }
     };
-    named.or(only).ok_or_else(|| LowerError::NoReconstruction {
+    found.ok_or_else(|| LowerError::NoReconstruction {
         image: crate::builder::display_shape(image),
         found: described(graph),
     })

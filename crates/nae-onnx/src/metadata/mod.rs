@@ -34,10 +34,11 @@
 //! | `nae.seed` | the seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys must all be present or all be absent, and so must those of the table, of the latent, of
-//! the window, of the tiles and of the features; keys for which the table gives a default or a meaning if absent are
-//! optional; every other key is required. Numbers are decimal, with as many digits as needed to read back the same
-//! float. Other keys under `nae.` are ignored.
+//! The calibration's count and table must both be present or both be absent, and so must its rate and threshold,
+//! without which the calibration is for p-values only. All keys of the table must be present or absent, and so must
+//! those of the latent, of the window, of the tiles and of the features; keys for which the table gives a default or a
+//! meaning if absent are optional; every other key is required. Numbers are decimal, with as many digits as needed to
+//! read back the same float. Other keys under `nae.` are ignored.
 //!
 //! Files and graphs are handled elsewhere; see [`file`](mod@crate::file) and [`check`](crate::check).
 

@@ -129,14 +129,15 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::PLACES_TOP_K, top_k.to_string()),
         ]);
     }
-    if let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) {
+    if let Some(calibration) = contract.calibration() {
         let table: Vec<String> = calibration.table().iter().map(|e| format!("{e:?}")).collect();
-        entries.extend([
-            (key::COUNT, calibration.count().to_string()),
-            (key::TABLE, table.join(" ")),
-            (key::RATE, format!("{:?}", threshold.false_positive_rate)),
-            (key::THRESHOLD, format!("{:?}", threshold.energy)),
-        ]);
+        entries.extend([(key::COUNT, calibration.count().to_string()), (key::TABLE, table.join(" "))]);
+        if let Some(threshold) = contract.threshold() {
+            entries.extend([
+                (key::RATE, format!("{:?}", threshold.false_positive_rate)),
+                (key::THRESHOLD, format!("{:?}", threshold.energy)),
+            ]);
+        }
         if calibration.count() > TABLE_LEN && calibration.spacing() == Spacing::Tail {
             entries.push((key::SPACING, TAIL.to_owned()));
         }
@@ -378,6 +379,9 @@ fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, Met
     };
     let calibration = Calibration::from_table(count, spacing, &table)
         .map_err(|e| invalid(key::TABLE, "ascending", &e.to_string()))?;
+    if entries.none_of(&[key::RATE, key::THRESHOLD]) {
+        return Ok(contract.with_p_values(calibration));
+    }
     let rate = entries.finite(key::RATE)?;
     let stored = entries.finite(key::THRESHOLD)?;
     let contract = contract.with_calibration(calibration, rate).map_err(|e| {

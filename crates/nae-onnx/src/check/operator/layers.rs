@@ -239,7 +239,11 @@ impl Interpreter<'_, '_> {
             if !maximum && a.flag("count_include_pad", false)? {
                 return Err(self.wrong("ceil_mode", "0 where padding counts in a mean", "1"));
             }
+            let rounded_down = window.padding;
             self.last_windows(&mut window, [h, w])?;
+            if window.padding != rounded_down && a.string("auto_pad", "NOTSET")? != "NOTSET" {
+                return Err(self.wrong("ceil_mode", "0 beside auto_pad, unless it makes no difference", "1"));
+            }
         }
         if !maximum && window.dilation != [1; 2] {
             return Err(self.wrong("dilations", "[1, 1]", format!("{:?}", window.dilation)));

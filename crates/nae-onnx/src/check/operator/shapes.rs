@@ -38,6 +38,12 @@ impl<'c> Interpreter<'c, '_> {
         let is_ratio = self.scale_is_ratio([h, w], size)?;
         let transformation = a.string("coordinate_transformation_mode", "half_pixel")?;
         let kind = match (a.string("mode", "nearest")?, transformation) {
+            // ONNX aligns the last pixel with the size times its scale less one, runtimes with the last pixel.
+            ("linear", "align_corners") if !is_ratio => {
+                let scales: Vec<_> = self.floats(2, "scales")?.unwrap_or_default().iter().skip(2).collect();
+                let expected = "with align_corners, whole numbers of rows and columns";
+                return Err(self.wrong("scales", expected, format!("{scales:?} of {h}×{w}")));
+            }
             ("linear", "align_corners") => ResizeKind::LinearAlignCorners,
             ("linear", "half_pixel" | "pytorch_half_pixel") | ("nearest", "asymmetric") if !is_ratio => {
                 ResizeKind::Fractional
