@@ -12,7 +12,7 @@ use nae_data::counted;
 use nae_data::own::{OwnImages, largest_side};
 use nae_data::{DataError, Originals, detail_lost, originals};
 use nae_input::tiling::Grid;
-use nae_onnx::metadata::{Tiles, Transforms};
+use nae_onnx::metadata::{Fit, Tiles, Transforms};
 
 use crate::config::{Config, FeatureSettings};
 use crate::engine::{EngineChoice, Unsupported};
@@ -113,9 +113,9 @@ pub fn best(
     if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
         return Ok((Form::Whole, Vec::new()));
     }
-    // Tiles of reduced images would show other content.
-    let are_smaller = originals.are_smaller();
-    let tiles = if are_smaller { None } else { forms.tiles.or_else(|| fitting(&originals, forms.top_k)) };
+    // Tiles of reduced images would show other content, and images that are cut into tiles keep their size.
+    let (are_smaller, are_fitted) = (originals.are_smaller(), changes_size(&forms.transforms));
+    let tiles = if are_smaller || are_fitted { None } else { forms.tiles.or_else(|| fitting(&originals, forms.top_k)) };
     let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
     let (count, channels) = (originals.images.len(), originals.channels());
     let Some(trial) = Trial::new(originals.images, seed) else {
@@ -126,12 +126,14 @@ pub fn best(
     };
     let candidates = drafts((count, channels), side, tiles, forms)?;
     if candidates.len() == 1 {
-        let tiles = if are_smaller {
-            "they are too large to try tiles of them: give --form tiles and --tile"
+        let tiles = if are_fitted {
+            "--fit changes their size, and tiles keep it: leave --fit out, or give --features"
+        } else if are_smaller {
+            "they are too large to try tiles of them: give --form tiles and --tile, or --features"
         } else {
-            "tiles do not fit them: give --tile"
+            "tiles do not fit them: give --tile, or --features"
         };
-        return whole(format!("form: whole images; {of}, but {tiles}, or --features"));
+        return whole(format!("form: whole images; {of}, but {tiles}"));
     }
     let effort = Effort { updates: UPDATES, time: time.map(|time| time.mul_f64(SHARE)) };
     let mut tried = Vec::new();
@@ -145,11 +147,14 @@ pub fn best(
     let (form, mean) = (*form, verdict.mean());
     let (train, judged) = trial.counts();
     let mut said = vec![format!(
-        "form: {}, chosen by synthetic defects in {judged} images after a trial on {train}; {of}",
+        "form: {}, chosen by synthetic defects in {judged} images after a trial on {train}, taken from all images, also those \
+         for calibration and test; {of}",
         title(form, side)
     )];
     said.extend(tried.iter().map(|(form, verdict)| describe(*form, side, verdict)));
-    if are_smaller && forms.tiles.is_some() {
+    if are_fitted {
+        said.push("tiles were not tried: --fit changes the images' size, and tiles keep it".into());
+    } else if are_smaller && forms.tiles.is_some() {
         said.push("tiles were not tried, the images are too large for that: --form tiles takes them".into());
     }
     if mean < POOR && forms.features.is_none() {
@@ -160,6 +165,11 @@ pub fn best(
         );
     }
     Ok((form, said))
+}
+
+/// Whether `transforms` change the size of images, so that they cannot be cut into tiles.
+pub(crate) fn changes_size(transforms: &Transforms) -> bool {
+    transforms.crop.is_some() || transforms.fit != Fit::Stretch
 }
 
 /// The margin by which a form's mean AUROC must exceed that of whole images.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use nae_data::ImageSet;
 use nae_data::Loaded;
+use nae_data::Split;
 use nae_data::counted;
 use nae_data::is_tables;
 use nae_data::own::{self, Asked, Collection, Corrupt, OwnImages};
@@ -23,14 +24,17 @@ use crate::features;
 use crate::form::{self, Form, FormError, Forms};
 use crate::plan::{self, PlanError};
 use crate::run::{Prepared, RunError};
+use crate::seed::Stream;
 use crate::train::speed;
 
 /// The number of values for each place after whitening, if the frozen network has as many.
 const COMPONENTS: usize = 64;
-/// The number of categories that are named.
+/// The number of categories, or of folders, that are named.
 const NAMED: usize = 10;
 /// The default number of places whose energies an image's score is the mean of.
 const PLACES: usize = 5;
+/// The addition to the error for a single image in an array: arrays of two axes are often meant as tables.
+const SINGLE_IMAGE: &str = "; an array [H, W] is one image: give several as [N, H, W], and a table as .csv";
 
 /// The user's requests for a run; everything else is chosen from the data.
 #[derive(Clone, Debug)]
@@ -216,6 +220,12 @@ pub fn plan(
     started: Instant,
 ) -> Result<Planned, OwnError> {
     let refuse = |problem: String| Err(OwnError::Wishes(problem));
+    if wishes.held_out.is_some() {
+        return refuse(
+            "--held-out: your own data have no numbered classes; leave it out, and keep outliers apart (--outliers)"
+                .into(),
+        );
+    }
     let divided = wishes.images.tiles.is_some() || wishes.features.is_some() || wishes.form == Some(OwnForm::Best);
     if wishes.top_k.is_some() && !divided {
         return refuse(
@@ -229,12 +239,20 @@ pub fn plan(
             (wishes.features.is_some(), "--features"),
             (wishes.form.is_some(), "--form"),
             (wishes.images.transforms != Transforms::default(), "--fit"),
+            (wishes.corrupt == Corrupt::Refuse, "--strict"),
         ];
         if let Some((_, option)) = of_images.into_iter().find(|(is_given, _)| *is_given) {
             return refuse(format!("{option}: it is for images, and {} is a table; leave it out", path.display()));
         }
+        let trained = |units: usize| {
+            // Of so few rows there is no run; the plan says so.
+            if wishes.window.is_none() && units < plan::MIN_IMAGES {
+                return Vec::new();
+            }
+            Split::trained(units, plan::SHARES, Stream::Split.of(wishes.seed).rng())
+        };
         let (table, rows) =
-            own_table::choose(path, wishes.missing, wishes.window).map_err(OwnError::given("--data"))?;
+            own_table::choose_by(path, wishes.missing, wishes.window, trained).map_err(OwnError::given("--data"))?;
         let found = describe_rows(&table, &rows);
         (plan::draft_table(&table, rows.samples.len())?, Loaded::from(rows), found)
     } else {
@@ -243,6 +261,9 @@ pub fn plan(
         }
         if wishes.missing != Missing::Refuse {
             return refuse(format!("--missing: {} is no table, .csv or .tsv; leave it out", path.display()));
+        }
+        if wishes.images.tiles.is_some() && form::changes_size(&wishes.images.transforms) {
+            return refuse("--fit: images that are cut into tiles keep their size; leave --fit or --tile out".into());
         }
         let backbone = wishes.features.as_ref().map(|(file, outputs)| features::read(file, outputs));
         let backbone = backbone.transpose().map_err(OwnError::given("--features"))?;
@@ -257,6 +278,9 @@ pub fn plan(
         }
         let (form, said) = chosen_form(wishes, path, backbone.as_ref(), engines, device)?;
         choices = said;
+        if let (Form::Whole, Some(top_k)) = (form, wishes.top_k) {
+            choices.push(format!("--top-k {top_k} is not used: a whole image has one energy"));
+        }
         asked.tiles = if let Form::Tiles(side, tiles) = form { Some((side, tiles)) } else { None };
         let backbone = backbone.filter(|_| form == Form::Features);
         if backbone.is_none() {
@@ -265,20 +289,25 @@ pub fn plan(
         let (images, collection) = own::choose_with(path, &asked, wishes.corrupt).map_err(OwnError::given("--data"))?;
         let found = describe_images(&images, &collection);
         let count = collection.images.decisions();
+        if let Some(Tiles { top_k, .. }) = images.tiles {
+            check_top_k(top_k, collection.images.units().iter().map(ExactSizeIterator::len).max(), "tiles")?;
+        }
         let draft = match backbone.zip(wishes.features.as_ref()) {
             Some((backbone, (file, _))) => {
                 let settings = feature_settings(wishes, file, &backbone)?;
-                plan::draft_features(&images, settings, asked.transforms, count)?
+                plan::draft_features(&images, settings, asked.transforms, count)
             }
-            None => plan::draft(&images, asked.transforms, count)?,
+            None => plan::draft(&images, asked.transforms, count),
         };
-        (draft, Loaded::from(collection), found)
+        let draft = draft.map_err(|error| match error {
+            PlanError::TooFew { found: 1, .. } if is_array(path) => OwnError::Wishes(format!("{error}{SINGLE_IMAGE}")),
+            error => error.into(),
+        })?;
+        let doubtful = collection.doubtful();
+        let mut loaded = Loaded::from(collection);
+        loaded.warnings.extend(doubtful);
+        (draft, loaded, found)
     };
-    if wishes.held_out.is_some() {
-        let mut raw = draft.raw().clone();
-        raw.data.held_out = wishes.held_out;
-        draft = Config::new(raw).map_err(OwnError::given("--held-out"))?;
-    }
     let fitted = match wishes.method {
         OwnMethod::Nae => None,
         OwnMethod::Mahalanobis => Some((MethodKind::Mahalanobis, "the Mahalanobis distance to the data")),
@@ -287,13 +316,16 @@ pub fn plan(
     if let Some((method, _)) = fitted {
         let mut raw = draft.raw().clone();
         raw.method = method;
-        if method == MethodKind::Knn {
-            raw.baselines.knn.vectors = raw.baselines.knn.vectors.min(loaded.train.len().max(1));
-        }
         draft = Config::new(raw).map_err(OwnError::given("--method"))?;
     }
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, wishes.seed, loaded)?;
+    if prepared.config.method() == MethodKind::Knn {
+        // Only now are the samples known: the places of images, if it is a run on features.
+        let mut raw = prepared.config.raw().clone();
+        raw.baselines.knn.vectors = raw.baselines.knn.vectors.min(prepared.split.train.len().max(1));
+        prepared.config = Config::new(raw).map_err(OwnError::given("--method"))?;
+    }
     prepared.config = plan::with_rate(&prepared.config, prepared.split.calibration.decisions())?;
     prepared.check_counts()?;
     if let Some(confidence) = wishes.confidence {
@@ -367,14 +399,39 @@ fn chosen_form(
         top_k: wishes.top_k.unwrap_or(1),
         features: features.transpose()?,
     };
-    match form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed) {
-        Err(FormError::Data(cause)) => Err(OwnError::given("--data")(cause)),
-        chosen => Ok(chosen?),
+    let (form, mut said) = match form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed) {
+        Err(FormError::Data(cause)) => return Err(OwnError::given("--data")(cause)),
+        chosen => chosen?,
+    };
+    if wishes.form == Some(OwnForm::Best) && said.is_empty() {
+        said.push(
+            "form: whole images; they lose little detail when they are resized, so no forms were compared".into(),
+        );
     }
+    Ok((form, said))
+}
+
+/// Checks that an image has at least `top_k` parts, of which the largest number is `most`.
+fn check_top_k(top_k: usize, most: Option<usize>, parts: &str) -> Result<(), OwnError> {
+    match most {
+        Some(most) if top_k > most => Err(OwnError::Wishes(format!(
+            "--top-k: expected at most the number of an image's {parts}, {most}, found {top_k}; give a smaller one"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `path` is an array or an archive of arrays, judged by its name.
+fn is_array(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"))
 }
 
 /// The recorded settings of the frozen network in `file`: its absolute path and its digest.
 fn feature_settings(wishes: &Wishes, file: &Path, backbone: &Backbone) -> Result<FeatureSettings, OwnError> {
+    let [rows, columns] = backbone.grid();
+    if let Some(top_k) = wishes.top_k {
+        check_top_k(top_k, Some(rows * columns), "places")?;
+    }
     Ok(FeatureSettings {
         backbone: file.canonicalize().map_err(OwnError::given(file.display()))?,
         sha256: backbone.sha256().to_owned(),
@@ -387,8 +444,8 @@ fn feature_settings(wishes: &Wishes, file: &Path, backbone: &Backbone) -> Result
 
 fn describe_images(images: &OwnImages, found: &Collection) -> String {
     let OwnImages { channels, side, .. } = images;
-    let (count, classes) = (found.images.units().len(), found.classes.len());
-    let folders = if classes > 1 { format!(" in {classes} folders") } else { String::new() };
+    let count = found.images.units().len();
+    let folders = if found.classes.len() > 1 { format!(" in {}", folders(found)) } else { String::new() };
     let colour = if *channels == 1 { "grey" } else { "RGB" };
     let how = match images.tiles {
         None => format!("brought to {side}x{side} pixels ({})", own::RESIZE.name()),
@@ -399,6 +456,20 @@ fn describe_images(images: &OwnImages, found: &Collection) -> String {
         ),
     };
     format!("{}{folders}, {colour}, {how}", counted(count, "image"))
+}
+
+/// The number of folders, with the names of the first and the number of images in each.
+fn folders(found: &Collection) -> String {
+    let classes = found.classes.len();
+    let name = |name: &str| if name.is_empty() { "outside of them".to_owned() } else { name.to_owned() };
+    let each = found.classes.iter().zip(&found.counts).take(NAMED);
+    let mut named: Vec<String> = each.map(|(class, count)| format!("{}: {count}", name(class))).collect();
+    if classes > NAMED {
+        named.push(format!("and {} more", classes - NAMED));
+    }
+    // Images beside the folders are in none.
+    let count = found.classes.iter().filter(|class| !class.is_empty()).count();
+    format!("{} ({})", counted(count, "folder"), named.join(", "))
 }
 
 fn describe_rows(table: &OwnTable, rows: &Rows) -> String {

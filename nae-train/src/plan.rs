@@ -67,8 +67,9 @@ const OF_IMAGES: Negatives = Negatives { bound: 3.0, max_energy_ratio: 1.5 };
 const OF_TABLES: Negatives = Negatives { bound: 10.0, max_energy_ratio: 4.0 };
 /// Chains on features start at nearly twice the energy of normal places (1.7 times on solar cells), and stay there.
 const OF_FEATURES: Negatives = Negatives { bound: 3.0, max_energy_ratio: 4.0 };
-/// The shares of images for validation, for calibration and for the test.
+/// The share of images for validation, for calibration and for the test each.
 const SHARE: f64 = 0.1;
+pub(crate) const SHARES: SplitShares = SplitShares { validation: Some(SHARE), calibration: SHARE, test: Some(SHARE) };
 /// The least number of looks during NAE training; the preset's interval is reduced if it gives fewer.
 const LOOKS: usize = 10;
 /// The time of evaluation and calibration, in looks.
@@ -84,18 +85,14 @@ const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10)
 /// The least number of images or rows that can be divided: five of them are for calibration.
 pub const MIN_IMAGES: usize = 50;
 
-/// The addition to the error for a single image: arrays of two axes are often meant as tables.
-const SINGLE_IMAGE: &str = "; an array [H, W] is one image: give several as [N, H, W], and a table as .csv";
-
 /// An error for data that a run cannot be planned for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// There are too few images, rows or windows.
     #[error(
-        "{title}: {}; at least {MIN_IMAGES} are needed, and some hundred to be of use{}",
-        counted(*found, noun),
-        if *found == 1 && *noun == "image" { SINGLE_IMAGE } else { "" }
+        "{title}: {}; at least {MIN_IMAGES} are needed, and some hundred to be of use",
+        counted(*found, noun)
     )]
     TooFew {
         /// The title of the data.
@@ -211,7 +208,7 @@ fn fitted(
     raw.data.source = source;
     raw.data.transforms = transforms;
     raw.data.held_out = None;
-    raw.data.split = SplitShares { validation: Some(SHARE), calibration: SHARE, test: Some(SHARE) };
+    raw.data.split = SHARES;
     raw.architecture = architecture;
     raw.pretraining.output_at_mean = true;
     raw.training.regularization.negative_energy = 0.0;

@@ -35,6 +35,8 @@ struct Gathered {
 pub(super) struct Collected {
     pub(super) images: ImageSet,
     pub(super) classes: Vec<String>,
+    /// The number of images of each class.
+    pub(super) counts: Vec<usize>,
     pub(super) sha256: String,
 }
 
@@ -71,13 +73,15 @@ impl Collector {
         let classes: Vec<String> = classes.into_iter().collect();
         let mut hash = Sha256::new();
         let (mut values, mut labels) = (Vec::with_capacity(self.samples * self.shape.len()), Vec::new());
-        let (mut places, mut whole) = (Vec::new(), 0);
+        let (mut places, mut whole, mut counts) = (Vec::new(), 0, vec![0; classes.len()]);
         for file in self.files {
             let name = &file.name[common..];
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name);
             hash.update(file.sha256);
-            let label = classes.binary_search(&class(&file.name)).unwrap_or_default() % 256;
+            let class = classes.binary_search(&class(&file.name)).unwrap_or_default();
+            counts[class] += file.images.len();
+            let label = class % 256;
             for image in file.images {
                 places.extend(image.parts(whole, self.shape));
                 labels.resize(places.len(), label as u8);
@@ -89,7 +93,7 @@ impl Collector {
         if let Some(top_k) = self.top_k {
             images = images.with_parts(Parts::tiles(places, top_k))?;
         }
-        Ok(Collected { images, classes, sha256: hex(hash) })
+        Ok(Collected { images, classes, counts, sha256: hex(hash) })
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
         let b = collected(&[("b/1.png", 0.3), ("a/2.png", 0.2), ("a/1.png", 0.1)]);
         assert_eq!((a.images.values(), a.images.labels()), (&[0.1, 0.2, 0.3][..], &[0, 0, 1][..]));
         assert_eq!((&a.images, &a.classes, &a.sha256), (&b.images, &b.classes, &b.sha256));
-        assert_eq!(a.classes, ["a", "b"]);
+        assert_eq!((&a.classes[..], &a.counts[..]), (&["a".to_owned(), "b".to_owned()][..], &[2, 1][..]));
         let renamed = collected(&[("b/1.png", 0.3), ("a/3.png", 0.2), ("a/1.png", 0.1)]);
         assert_ne!(renamed.sha256, b.sha256);
     }

@@ -162,7 +162,7 @@ impl Files {
 
     fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let mut found = Vec::new();
-        // Links are followed, since data sets often consist of links. walkdir refuses cycles.
+        // Links are followed, since data sets often consist of links. walkdir does not enter cycles.
         for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
             match entry {
                 Ok(entry) => {
@@ -171,8 +171,9 @@ impl Files {
                         found.push((name, Ok(entry.into_path())));
                     }
                 }
-                // A dangling link, such as editors leave, or a folder of another user counts as one unreadable file.
-                Err(error) if error.depth() > 0 && error.loop_ancestor().is_none() => {
+                // A dangling link, such as editors leave, a link to a folder above it, or a folder of another user counts as
+                // one unreadable file.
+                Err(error) if error.depth() > 0 => {
                     let path = error.path().unwrap_or(&self.path).to_owned();
                     let name = self.name(&path);
                     if wanted(&name) || path.is_dir() {
@@ -546,6 +547,21 @@ mod tests {
         };
         assert_eq!((most_at_once("png", 2 << 20), most_at_once("npy", 1000)), (4, 4));
         assert_eq!((most_at_once("npy", 2 << 20), most_at_once("npz", 1000)), (1, 1));
+    }
+
+    /// A link to a folder above it, such as one that an archive left, ends no run.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_loops_is_one_unreadable_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("b")).expect("makes");
+        for name in ["a.png", "b/c.png"] {
+            std::fs::write(folder.path().join(name), b"1").expect("writes");
+        }
+        std::os::unix::fs::symlink("..", folder.path().join("b/again")).expect("links");
+        let [a, again, c] = &names(folder.path()).expect("reads")[..] else { panic!("three") };
+        assert_eq!((a.as_str(), c.as_str()), ("a.png 1", "b/c.png 1"));
+        assert!(again.starts_with("b/again ") && again.contains("loop"), "{again}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A set of images of one shape, with their classes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use nae_core::Shape;
 
@@ -13,6 +14,8 @@ pub struct ImageSet {
     values: Vec<f32>,
     labels: Vec<u8>,
     parts: Option<Parts>,
+    /// The inputs of each column of a table; `None` if every value stands for itself.
+    columns: Option<Arc<[Range<usize>]>>,
 }
 
 /// Values that do not form a set of images.
@@ -67,7 +70,7 @@ impl ImageSet {
         if let Some(at) = values.iter().position(|v| !(0.0..=1.0).contains(v)) {
             return Err(ImageSetError::Value { image: at / shape.len(), value: values[at] });
         }
-        Ok(Self { shape, values, labels, parts: None })
+        Ok(Self { shape, values, labels, parts: None, columns: None })
     }
 
     /// Returns the set with its samples marked as parts of larger wholes: tiles or windows.
@@ -80,6 +83,18 @@ impl ImageSet {
             return Err(ImageSetError::Places { places, labels });
         }
         Ok(Self { parts: Some(parts), ..self })
+    }
+
+    /// Returns the set with the values of a sample that belong together: the ranges of the inputs that have one column of
+    /// a table, as the values of a category have, in each row. The ranges must follow each other without a gap.
+    pub(super) fn with_columns(self, columns: Vec<Range<usize>>) -> Self {
+        debug_assert_eq!(columns.iter().map(ExactSizeIterator::len).sum::<usize>(), self.shape.len());
+        Self { columns: Some(columns.into()), ..self }
+    }
+
+    /// The ranges of a sample's values that belong together: the inputs of one column of a table; otherwise single values.
+    pub(super) fn columns(&self) -> Vec<Range<usize>> {
+        self.columns.as_ref().map_or_else(|| (0..self.shape.len()).map(|at| at..at + 1).collect(), |own| own.to_vec())
     }
 
     /// The places of the samples in larger wholes, if they are parts.
@@ -125,7 +140,7 @@ impl ImageSet {
     /// Returns a copy with other values, of the same number and in [0, 1].
     pub(super) fn with_values(&self, values: Vec<f32>) -> Self {
         debug_assert_eq!(values.len(), self.values.len());
-        Self { shape: self.shape, values, labels: self.labels.clone(), parts: self.parts.clone() }
+        Self { values, labels: self.labels.clone(), parts: self.parts.clone(), columns: self.columns.clone(), ..*self }
     }
 
     /// The shape of one image.
@@ -189,6 +204,7 @@ impl ImageSet {
             values: indices.iter().flat_map(|&i| self.image(i)).copied().collect(),
             labels: indices.iter().map(|&i| self.labels[i]).collect(),
             parts: self.parts.as_ref().map(|parts| parts.select(indices)),
+            columns: self.columns.clone(),
         }
     }
 }

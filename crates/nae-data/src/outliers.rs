@@ -71,14 +71,17 @@ fn donors(labels: &[u8]) -> Vec<Option<usize>> {
 }
 
 /// Returns as many images as `images`, where each pixel is a random permutation of its values over the images: each
-/// pixel has its normal distribution, but the pixels are independent.
+/// pixel has its normal distribution, but the pixels are independent. The inputs of one column of a table are permuted
+/// together: no row of a table has two values of one category.
 pub fn shuffled(images: &ImageSet, rng: &mut impl Rng) -> ImageSet {
     let (shape, count) = (images.shape(), images.len());
     let mut values = images.values().to_vec();
-    for pixel in 0..shape.len() {
-        let mut column: Vec<f32> = (0..count).map(|index| images.image(index)[pixel]).collect();
-        column.shuffle(rng);
-        column.into_iter().enumerate().for_each(|(index, value)| values[index * shape.len() + pixel] = value);
+    for inputs in images.columns() {
+        let mut order: Vec<usize> = (0..count).collect();
+        order.shuffle(rng);
+        for (row, from) in values.chunks_exact_mut(shape.len()).zip(order) {
+            row[inputs.clone()].copy_from_slice(&images.image(from)[inputs.clone()]);
+        }
     }
     of_class(shape, values, count)
 }

@@ -46,6 +46,22 @@ const DARK: f32 = 0.1;
 /// many as the largest array of bytes has.
 const MOST_IMAGES: usize = 1 << 20;
 const MOST_VALUES: usize = nae_input::MAX_FILE as usize;
+/// Names of folders whose images are probably not normal, or not all of them.
+const NOT_NORMAL: [&str; 13] = [
+    "abnormal",
+    "anomalies",
+    "anomalous",
+    "anomaly",
+    "bad",
+    "defect",
+    "defective",
+    "defects",
+    "ground_truth",
+    "outlier",
+    "outliers",
+    "test",
+    "tests",
+];
 /// The number of damaged files that a warning lists.
 const NAMED: usize = 5;
 
@@ -104,6 +120,8 @@ pub struct Collection {
     /// The names of the sub-folders that contain the images, sorted; one empty name if there are no sub-folders.
     /// Folders that contain all files are ignored.
     pub classes: Vec<String>,
+    /// The number of images of each class.
+    pub counts: Vec<usize>,
     /// The SHA-256 of the files' names and contents, in hexadecimal; the same for a folder and for an archive of it.
     pub sha256: String,
     /// The files that cannot be decoded.
@@ -117,6 +135,21 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// Warnings about folders whose names say that their images are not normal, one sentence each; for data that are
+    /// trained on.
+    pub fn doubtful(&self) -> Vec<String> {
+        let is_doubtful = |name: &str| NOT_NORMAL.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let found = self.classes.iter().zip(&self.counts).filter(|(name, _)| is_doubtful(name));
+        let warn = |(name, count): (&String, &usize)| {
+            format!(
+                "the folder {name:?} ({}) is trained on like the others: if its images are not all normal, keep it apart, and \
+                 give it with --outliers",
+                counted(*count, "image")
+            )
+        };
+        found.map(warn).collect()
+    }
+
     /// Warnings about the data that affect how far a model can be trusted, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -399,14 +432,15 @@ fn gather(
         let share = format_args!("{corrupt} of {files} files cannot be read, where at most a tenth may be");
         return Err(DataError::at(path, format_args!("{share}; the first is {name}: {reason}")));
     }
-    let Collected { images, classes, sha256 } = collector.finish().map_err(|cause| DataError::at(path, cause))?;
+    let Collected { images, classes, counts, sha256 } =
+        collector.finish().map_err(|cause| DataError::at(path, cause))?;
     if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.units().len() {
         let images = images.units().len();
         let problem = format_args!("{grey} of {images} images are grey, the others coloured");
         return Err(DataError::at(path, format_args!("{problem}; keep them apart, or leave --strict out")));
     }
     let (others, first_other) = (others.get(), first_other.into_inner());
-    Ok(Some(Collection { images, classes, sha256, skipped, others, first_other, grey }))
+    Ok(Some(Collection { images, classes, counts, sha256, skipped, others, first_other, grey }))
 }
 
 /// The error for data without images: `others` files were found, the `first` of which is named.
@@ -421,6 +455,9 @@ fn empty(path: &Path, others: usize, first: Option<&str>) -> DataError {
         |ends: &[&str]| name.extension().is_some_and(|end| ends.iter().any(|known| end.eq_ignore_ascii_case(known)));
     let todo = if path.is_file() && is_table(path) {
         "a table cannot be compared with images; give images"
+    } else if is_table(name) && path.is_dir() {
+        // Tables in the folder itself have been described above.
+        "put the tables into one folder, without sub-folders"
     } else if is_table(name) {
         "unpack tables, and give the table or a folder of tables only"
     } else if ends(&TABLE_ENDS) {
@@ -457,6 +494,28 @@ mod tests {
         let [warning] = &warnings(4096)[..] else { panic!("{:?}", warnings(4096)) };
         assert!(warning.contains("all images is 0.06") && warning.contains("multiply the values by 1"), "{warning}");
         assert_eq!(warnings(65_280), [""; 0]);
+    }
+
+    #[test]
+    fn folders_named_for_what_is_not_normal_are_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, count) in [("normal", 3), ("Anomaly", 2), ("ground_truth", 1), ("testbench", 1)] {
+            std::fs::create_dir(folder.path().join(name)).expect("makes");
+            for n in 0..count {
+                std::fs::write(folder.path().join(name).join(format!("{n}.pgm")), "P2 1 1 1 1").expect("writes");
+            }
+        }
+        let (_, read) = choose(folder.path(), Corrupt::Refuse).expect("images");
+        assert_eq!(
+            (&read.classes[..], &read.counts[..]),
+            (&["Anomaly", "ground_truth", "normal", "testbench"].map(str::to_owned)[..], &[2, 1, 3, 1][..])
+        );
+        let [anomaly, truth] = &read.doubtful()[..] else { panic!("{:?}", read.doubtful()) };
+        assert!(anomaly.contains("\"Anomaly\" (2 images)") && anomaly.contains("--outliers"), "{anomaly}");
+        assert!(truth.contains("\"ground_truth\" (1 image)"), "{truth}");
+        // One folder is not a part of the data.
+        let (_, read) = choose(&folder.path().join("Anomaly"), Corrupt::Refuse).expect("images");
+        assert_eq!(read.doubtful(), [""; 0]);
     }
 
     /// An .npz file of arrays of images of one pixel, as many in each as `counts` says.

@@ -52,6 +52,19 @@ impl OwnTable {
         }
     }
 
+    /// The ranges of a sample's inputs that are of one column of the table: the values of a category and the input for
+    /// gaps follow each other. A window has them in each of its rows.
+    fn inputs(&self) -> Vec<Range<usize>> {
+        let (width, mut ranges, mut start) = (self.columns.len(), Vec::new(), 0);
+        for column in self.columns.chunk_by(|one, next| one.name == next.name) {
+            ranges.push(start..start + column.len());
+            start += column.len();
+        }
+        let rows = 0..self.window.map_or(1, |window| window.rows);
+        let of_row = |row: usize| ranges.iter().map(move |range| row * width + range.start..row * width + range.end);
+        rows.flat_map(of_row).collect()
+    }
+
     /// The columns after a check of their consistency.
     ///
     /// # Errors
@@ -80,8 +93,24 @@ pub struct Rows {
 /// # Errors
 /// [`DataError`] with the file, the line and column, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), DataError> {
+    choose_by(path, missing, window, |units| (0..units).collect())
+}
+
+/// Same as [`choose`], with columns, scales and categories that are fitted to a part of the data only, so that the rest
+/// is as new to them as a row that is scored later. `trained` is called with the number of units that a run divides, rows
+/// or stretches of a time series, and returns the positions of those to use; if it returns none, all are used.
+///
+/// # Errors
+/// The same as for [`choose`].
+pub fn choose_by(
+    path: &Path,
+    missing: Missing,
+    window: Option<RowWindow>,
+    trained: impl FnOnce(usize) -> Vec<usize>,
+) -> Result<(OwnTable, Rows), DataError> {
     let read = read(path)?;
-    let Chosen { columns, left_out, warnings } = table_columns::choose(&read, missing);
+    let used = used_rows(&read, window, trained);
+    let Chosen { columns, left_out, warnings } = table_columns::choose(&read, &used, missing);
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         let found = columns.len();
@@ -123,6 +152,25 @@ pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
 /// The same as for [`load`].
 pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
     samples(path, own, &read(path)?, false, MAX_VALUES)
+}
+
+/// For each table, whether each of its rows is in one of the units that `trained` chooses.
+fn used_rows(read: &Read, window: Option<RowWindow>, trained: impl FnOnce(usize) -> Vec<usize>) -> Vec<Vec<bool>> {
+    let all = read.rows();
+    let mut units: Vec<(usize, Range<usize>)> = Vec::new();
+    for (table, rows) in read.tables.iter().map(|table| table.rows().len()).enumerate() {
+        match window {
+            None => units.extend((0..rows).map(|row| (table, row..row + 1))),
+            Some(window) => units.extend(stretches(rows, all, window).into_iter().map(|rows| (table, rows))),
+        }
+    }
+    let chosen = trained(units.len());
+    let mut used: Vec<Vec<bool>> =
+        read.tables.iter().map(|table| vec![chosen.is_empty(); table.rows().len()]).collect();
+    for (table, rows) in chosen.into_iter().filter_map(|unit| units.get(unit)) {
+        used[*table][rows.clone()].fill(true);
+    }
+    used
 }
 
 /// Reads the samples of `read`, with `most` values at most.
@@ -178,7 +226,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
     }
     let wrong = |cause: ImageSetError| DataError::at(path, cause);
     let labels = vec![0; values.len() / shape.len()];
-    let mut samples = ImageSet::new(shape, values, labels).map_err(wrong)?;
+    let mut samples = ImageSet::new(shape, values, labels).map_err(wrong)?.with_columns(own.inputs());
     if own.window.is_some() {
         samples = samples.with_parts(Parts::windows(places)).map_err(wrong)?;
     }
@@ -308,6 +356,76 @@ mod tests {
         assert!(rows.warnings[0].contains("1 of 3 rows lack"), "{:?}", rows.warnings);
     }
 
+    /// Calibration and test would otherwise be known to the columns, as no row is that is scored later.
+    #[test]
+    fn rows_that_are_not_trained_on_change_no_column() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let colours = ["red", "blue"];
+        let chosen = |odd: fn(usize) -> String, window: Option<RowWindow>, trained: &[usize]| {
+            let usual = |n: usize| format!("{},{},{},{}\n", n % 7, n * 5 % 11, n * 3 % 13, colours[n % 2]);
+            // 400 rows, of which the last 100 are not among the first 300, and so in other stretches of 8.
+            let rows: String = (0..400).map(|n| if n < 304 { usual(n) } else { odd(n) }).collect();
+            let path = file(folder.path(), &format!("a,b,c,colour\n{rows}"));
+            choose_by(&path, Missing::Fill, window, |units| {
+                assert_eq!(units, if window.is_some() { 50 } else { 400 });
+                trained.to_vec()
+            })
+        };
+        let window = Some(RowWindow { rows: 4, stride: 4 });
+        for (window, trained) in [(None, (0..304).collect::<Vec<_>>()), (window, (0..38).collect())] {
+            let of = |odd| chosen(odd, window, &trained).expect("valid");
+            let (usual, _) = of(|n| format!("{},{},{},red\n", n % 7, n % 11, n % 13));
+            // Farther out, a new value, a gap, another median, and columns that no longer follow from each other.
+            let (odd, rows) = of(|n| format!("{},,{},green\n", 1000 * n, -(n as i64)));
+            assert_eq!(odd, usual);
+            let inputs = |name: &str| odd.columns.iter().filter(|column| column.name == name).count();
+            assert_eq!(["a", "b", "c", "colour"].map(inputs), [1, 1, 1, 2]);
+            // A value that is not trained on has zeros only, and what lies beyond the span its end.
+            let no = HALF_OFF;
+            let sample = rows.samples.image(rows.samples.len() - 1);
+            assert_eq!(sample[sample.len() - 5..], [1.0, 0.5, sample[sample.len() - 3], no, no]);
+            assert!(rows.warnings.iter().any(|warning| warning.contains("beyond the columns' spans")));
+        }
+        // If none is chosen, as of a few rows, all are used.
+        let (all, _) = chosen(|n| format!("{n},1,1,green\n"), None, &[]).expect("valid");
+        assert!(all.columns.iter().any(|column| column.reading == Reading::Is("green".to_owned())));
+    }
+
+    /// An indicator that is 0: one scale below the centre, in a span of four.
+    const HALF_OFF: f32 = 0.375;
+
+    /// A row of shuffled cells has one colour, or a gap and the median, as every row has.
+    #[test]
+    fn shuffled_rows_have_one_value_of_each_category() {
+        use rand::SeedableRng as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let colours = ["red", "blue", "green", ""];
+        let row = |n: usize| {
+            let gap = n.is_multiple_of(3);
+            format!("{},{},{}\n", colours[n * 7 % 4], if gap { String::new() } else { (n % 10).to_string() }, n * 7 % 4)
+        };
+        let rows: String = (0..240).map(row).collect();
+        let path = file(folder.path(), &format!("colour,a,b\n{rows}"));
+        for window in [None, Some(RowWindow { rows: 2, stride: 2 })] {
+            let (own, rows) = choose(&path, Missing::Fill, window).expect("valid");
+            assert_eq!(own.columns.len(), 4 + 2 + 1);
+            let some = rows.samples;
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+            let shuffled = crate::outliers::shuffled(&some, &mut rng);
+            assert_ne!(shuffled.values(), some.values());
+            for row in shuffled.values().chunks(own.columns.len()) {
+                assert_eq!(row[..4].iter().filter(|value| **value > 0.5).count(), 1, "{row:?}");
+                assert!(row[5] < 0.5 || row[4] == 0.5, "a gap has the median: {row:?}");
+            }
+            // The columns come apart.
+            let pair = |row: &[f32]| (row[..4].iter().position(|value| *value > 0.5), row[6].to_bits());
+            let pairs = |set: &ImageSet| {
+                set.values().chunks(own.columns.len()).map(pair).collect::<std::collections::HashSet<_>>()
+            };
+            assert!(pairs(&some).len() == 4 && pairs(&shuffled).len() >= 8);
+        }
+    }
+
     #[test]
     fn categories_become_inputs() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -336,7 +454,7 @@ mod tests {
         assert_eq!(
             read.warnings,
             [
-                "columns left out: negative (follows from a), id (text with 100 values, such as \"id0\"), nothing (nothing in it)"
+                "columns left out: negative (follows from a), id (text with more than 32 values, such as \"id0\"), nothing (nothing in it)"
             ]
         );
     }

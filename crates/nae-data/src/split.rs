@@ -56,40 +56,68 @@ impl Split {
         let images = &loaded.train;
         let (outliers, mut normal) = divide(images, held_out);
         normal.shuffle(rng);
-        let part = |share: f64, of: usize| ((share * of as f64).round() as usize).clamp(1, of.max(1));
-        let all = normal.len();
-        let own = if loaded.test.is_some() { 0 } else { part(shares.test.unwrap_or(0.0), all) };
-        let (own_test, rest) = normal.split_at(own.min(all));
+        let own_test = loaded.test.is_none().then(|| shares.test.unwrap_or(0.0));
+        let own_validation = loaded.validation.is_none().then(|| shares.validation.unwrap_or(0.0));
+        let own_calibration = own_validation.map(|_| shares.calibration);
+        let own = Cut::of(&normal, own_test, own_calibration, own_validation);
         let (test, held_out_images) = match &loaded.test {
-            None => (images.select_units(own_test), images.select_units(&outliers)),
+            None => (images.select_units(own.test), images.select_units(&outliers)),
             Some(test) => {
                 let (outliers, normal) = divide(test, held_out);
                 (test.select_units(&normal), test.select_units(&outliers))
             }
         };
-        let (calibration, validation, train) = match &loaded.validation {
-            None => {
-                let (calibration, rest) = rest.split_at(part(shares.calibration, all).min(rest.len()));
-                let validation = part(shares.validation.unwrap_or(0.0), all);
-                let (validation, train) = rest.split_at(validation.min(rest.len()));
-                (images.select_units(calibration), images.select_units(validation), train)
-            }
+        let (calibration, validation) = match &loaded.validation {
+            None => (images.select_units(own.calibration), images.select_units(own.validation)),
             Some(given) => {
                 let (_, mut normal) = divide(given, held_out);
                 normal.shuffle(rng);
-                let (calibration, validation) =
-                    normal.split_at(part(shares.calibration, normal.len()).min(normal.len()));
-                (given.select_units(calibration), given.select_units(validation), rest)
+                let given_cut = Cut::of(&normal, None, Some(shares.calibration), None);
+                (given.select_units(given_cut.calibration), given.select_units(given_cut.train))
             }
         };
         Self {
-            train: images.select_units(train),
+            train: images.select_units(own.train),
             validation,
             calibration,
             test,
             held_out: held_out_images,
             selection: None,
         }
+    }
+
+    /// The positions of the training part among `units` normal units, as [`new`](Self::new) divides a set without parts
+    /// of its own or a held-out class with the same `shares` and the same state of `rng`. What is fitted to data before
+    /// they can be read in full, such as the columns of a table, can so be fitted to these only.
+    pub fn trained(units: usize, shares: SplitShares, rng: &mut impl Rng) -> Vec<usize> {
+        let mut normal: Vec<usize> = (0..units).collect();
+        normal.shuffle(rng);
+        let (test, validation) = (shares.test.unwrap_or(0.0), shares.validation.unwrap_or(0.0));
+        Cut::of(&normal, Some(test), Some(shares.calibration), Some(validation)).train.to_vec()
+    }
+}
+
+/// Units in random order, cut into the parts of a division.
+struct Cut<'a> {
+    test: &'a [usize],
+    calibration: &'a [usize],
+    validation: &'a [usize],
+    /// The rest.
+    train: &'a [usize],
+}
+
+impl<'a> Cut<'a> {
+    /// Cuts shares of all `units` off; a part without a share is empty, and one with a share has at least one unit as
+    /// long as there are any left.
+    fn of(units: &'a [usize], test: Option<f64>, calibration: Option<f64>, validation: Option<f64>) -> Self {
+        let all = units.len();
+        let part = |share: Option<f64>, left: usize| {
+            share.map_or(0, |share| ((share * all as f64).round() as usize).clamp(1, all.max(1)).min(left))
+        };
+        let (test, rest) = units.split_at(part(test, all));
+        let (calibration, rest) = rest.split_at(part(calibration, rest.len()));
+        let (validation, train) = rest.split_at(part(validation, rest.len()));
+        Self { test, calibration, validation, train }
     }
 }
 
@@ -157,6 +185,28 @@ mod tests {
         assert_eq!(all, values);
         let whole = Split::new(&loaded, None, shares, &mut rng);
         assert_eq!((whole.held_out.len(), whole.test.len()), (0, 60));
+    }
+
+    #[test]
+    fn the_training_part_is_known_before_the_data() {
+        use rand_chacha::ChaCha8Rng;
+        for units in [0, 1, 3, 4, 50, 219] {
+            let values: Vec<f32> = (0..units).map(|unit| unit as f32 / 256.0).collect();
+            let set = ImageSet::new(Shape::new(1, 1, 1), values, vec![0; units]).expect("valid");
+            for shares in [
+                SplitShares { validation: Some(0.1), calibration: 0.1, test: Some(0.1) },
+                SplitShares { validation: None, calibration: 0.2, test: None },
+            ] {
+                let split = Split::new(
+                    &Loaded::whole(set.clone(), String::new()),
+                    None,
+                    shares,
+                    &mut ChaCha8Rng::seed_from_u64(7),
+                );
+                let trained = Split::trained(units, shares, &mut ChaCha8Rng::seed_from_u64(7));
+                assert_eq!(split.train, set.select_units(&trained), "{units}");
+            }
+        }
     }
 
     #[test]

@@ -38,8 +38,9 @@ pub(super) struct Chosen {
     pub(super) warnings: Vec<String>,
 }
 
-/// Chooses the inputs of the table in `read`; gaps have inputs of their own if `missing` is to be filled.
-pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
+/// Chooses the inputs of the table in `read` by the rows that `used` marks; gaps have inputs of their own if `missing` is
+/// to be filled.
+pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chosen {
     let mut chosen = Chosen { columns: Vec::new(), left_out: Vec::new(), warnings: Vec::new() };
     let names = read.tables.first().map(Table::names).unwrap_or_default();
     let mut numbers: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
@@ -50,12 +51,13 @@ pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
             chosen.left_out.push(format!("{shown} ({found})"));
             continue;
         }
-        let content = Content::of(read, name);
+        let content = Content::of(read.cells_of(name, used));
         let own = if content.numbers.is_empty() {
             content.category(name)
         } else {
             content.scaled(name).and_then(|column| {
-                let distances: Vec<_> = read.cells(name).map(|cell| Some(column.distance(number(cell)?))).collect();
+                let cells = read.cells_of(name, used);
+                let distances: Vec<_> = cells.map(|cell| Some(column.distance(number(cell)?))).collect();
                 if let Some((first, _)) = numbers.iter().find(|(_, other)| same(other, &distances)) {
                     return Err(format!("follows from {first}"));
                 }
@@ -80,8 +82,8 @@ pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
             Err(reason) => chosen.left_out.push(format!("{shown} ({reason})")),
         }
     }
-    // The span covers all readings, so that calibration applies to what scoring computes, and one scale has the same
-    // weight in all columns.
+    // The span covers all readings that are trained on, and no others: rows for calibration and test that lie beyond it
+    // are as new as those that are scored later. With one span, one scale has the same weight in all columns.
     chosen.columns.iter_mut().for_each(|column| column.span = span);
     chosen
 }
@@ -95,9 +97,9 @@ struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    fn of(read: &'a Read, name: &'a str) -> Self {
+    fn of(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut content = Self { numbers: Vec::new(), texts: BTreeSet::new(), has_gaps: false };
-        for cell in read.cells(name) {
+        for cell in cells {
             match cell {
                 Cell::Number(number) => content.numbers.push(*number),
                 Cell::Text(text) => {
@@ -115,10 +117,11 @@ impl<'a> Content<'a> {
         match self.texts.len() {
             0 => Err("nothing in it".to_owned()),
             1 if !self.has_gaps => Err("always the same".to_owned()),
+            // How many there are in all is not known, if these are those of the rows to train on.
             values if values > MAX_VALUES => {
                 let one: String = self.texts.iter().take(1).flat_map(|text| text.chars().take(SHOWN)).collect();
                 let todo = self.number_as_text().map(|_| format!("; {AS_NUMBERS}")).unwrap_or_default();
-                Err(format!("text with {values} values, such as {one:?}{todo}"))
+                Err(format!("text with more than {MAX_VALUES} values, such as {one:?}{todo}"))
             }
             _ => Ok(self.texts.iter().map(|&text| indicator(name, Reading::Is(text.to_owned()))).collect()),
         }

@@ -34,6 +34,15 @@ impl Read {
         })
     }
 
+    /// The same for the rows that `used` marks, with one list for each table.
+    pub(super) fn cells_of<'a>(&'a self, name: &'a str, used: &'a [Vec<bool>]) -> impl Iterator<Item = &'a Cell> {
+        self.tables.iter().zip(used).flat_map(move |(table, used)| {
+            let index = table.names().iter().position(|own| own == name);
+            let rows = table.rows().iter().zip(used).filter(|(_, used)| **used);
+            rows.filter_map(move |(row, _)| row.cells.get(index?))
+        })
+    }
+
     /// If the numbers of the column `name` have no certain decimal sign in a table, returns the reason.
     pub(super) fn mixed_decimals(&self, name: &str) -> Option<&str> {
         self.tables.iter().find_map(|table| table.mixed_decimals(name))
@@ -172,6 +181,15 @@ mod tests {
             assert!(tables().contains(&format!("there is none, but {name:?}")), "{}", tables());
             std::fs::remove_file(path).expect("removes");
         }
+        let inner = folder.path().join("day 1");
+        std::fs::create_dir(&inner).expect("makes");
+        std::fs::write(inner.join("a.csv"), "a,b\n1,2\n").expect("writes");
+        let said = images();
+        assert!(
+            said.contains("such as \"day 1/a.csv\"; put the tables into one folder, without sub-folders"),
+            "{said}"
+        );
+        std::fs::remove_dir_all(inner).expect("removes");
         // A table in the place of images, and the reverse.
         let (table, image) = (folder.path().join("a.csv"), folder.path().join("a.png"));
         [&table, &image].into_iter().for_each(|path| std::fs::write(path, "a,b\n1,2\n").expect("writes"));

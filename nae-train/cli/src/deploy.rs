@@ -13,13 +13,14 @@ use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
 use nae_infer::card::int8_layouts;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
+use nae_onnx::metadata::{ModelMetadata, Provenance, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
 use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Report};
 use nae_train::recorded;
 use nae_train::report::CONFIG;
+use nae_train::run::Prepared;
 use serde_json::json;
 
 use crate::Done;
@@ -189,6 +190,9 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
         if run != model {
             bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));
         }
+        if let Some(metadata) = metadata {
+            check_run(path, &prepared, &metadata.provenance)?;
+        }
         if let Some(outliers) = &args.outliers {
             prepared.add_outliers(outliers, Corrupt::Skip)?;
         }
@@ -197,12 +201,14 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
     if args.data.is_some() {
         bail!("--data: {} is not the folder of a run, which would be divided as in the run", display(path));
     }
-    let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
+    // Normal data are divided afterwards, so that windows of both parts must not overlap.
+    let load = |path: &Path, option: &'static str, divided: bool| -> anyhow::Result<(ImageSet, String)> {
         if !is_tables(path) {
             let filter = graph.contract.preprocessing.filter();
             let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
             let form = ImageForm { transforms, ..ImageForm::resized(graph.input(), filter) };
-            return Ok(own::load(path, &form, Corrupt::Skip).context(option)?.images);
+            let read = own::load(path, &form, Corrupt::Skip).context(option)?;
+            return Ok((read.images, read.sha256));
         }
         let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {
             bail!("{option}: {} is a table, and the model was not trained on one", display(path));
@@ -210,14 +216,39 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
         let window = metadata.and_then(|metadata| metadata.window);
         let (title, missing) = (own::title(path), columns.missing());
         let own = OwnTable { title, missing, window, columns: columns.columns().to_vec() };
-        Ok(own_table::load_whole(path, &own).context(option)?.samples)
+        let load = if divided { own_table::load } else { own_table::load_whole };
+        let read = load(path, &own).context(option)?;
+        Ok((read.samples, read.sha256))
     };
-    let normal = load(path, "--calibrate")?;
+    let (normal, sha256) = load(path, "--calibrate", true)?;
+    if metadata.is_some_and(|metadata| metadata.provenance.data_sha256 == sha256) {
+        eprintln!(
+            "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that the \
+             threshold is too low: give normal data that it was not trained on, or the folder of its run, with --data",
+            display(path)
+        );
+    }
     let outliers = match &args.outliers {
-        Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers")?)),
+        Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers", false)?.0)),
         None => None,
     };
     Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), graph))
+}
+
+/// Checks that the model, of this `provenance`, is one of the run in `path`: another division of the data, or others, would
+/// calibrate it with what it was trained on.
+fn check_run(path: &Path, prepared: &Prepared, provenance: &Provenance) -> anyhow::Result<()> {
+    let of = |seed: u64, sha256: &str| format!("seed {seed} and data of SHA-256 {sha256}");
+    let model = of(provenance.seed, &provenance.data_sha256);
+    let run = of(prepared.seed, &prepared.data_sha256);
+    if model != run {
+        bail!(
+            "--calibrate: expected the run that the model is from, of {model}; found {}, of {run}, which divided its data \
+             otherwise; give the folder of the model's own run, or new normal data",
+            display(path)
+        );
+    }
+    Ok(())
 }
 
 fn display(path: &Path) -> String {

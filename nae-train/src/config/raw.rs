@@ -143,7 +143,8 @@ impl RawData {
             nothing("data.augmentation", expected, !is_default(&self.augmentation))?;
         }
         if matches!(&self.source, Source::Own(own) if own.tiles.is_some()) {
-            nothing("data.transforms", "no `crop` or `fit` with tiles: images keep their size", self.changes_size())?;
+            let expected = "no `crop` or `fit` with tiles (--fit with --tile), whose images keep their size; leave one of them out";
+            nothing("data.transforms", expected, self.changes_size())?;
         }
         require("data.transforms.crop", self.transforms.crop.unwrap_or(1), "1 to 65536", |c| (1..=1 << 16).contains(c))
     }

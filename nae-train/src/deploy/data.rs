@@ -19,7 +19,7 @@ pub struct Data {
     pub calibration: Vec<Vec<f32>>,
     /// Normal images for measuring the false-positive rate.
     pub test: Vec<Vec<f32>>,
-    /// Whether `test` is every fourth of the normal images of a user, not a part of a run.
+    /// Whether `test` is every fourth of the normal images, or stretches, of a user, not a part of a run.
     pub every_fourth: bool,
     /// Sets of outliers with their names.
     pub outliers: Vec<(String, Vec<Vec<f32>>)>,
@@ -53,16 +53,20 @@ impl Data {
         }
     }
 
-    /// The normal images of a user: every fourth is for the test, the others determine ranges and threshold.
+    /// The normal images of a user: every fourth is for the test, the others determine ranges and threshold. Of windows of
+    /// a time series, which overlap, it is every fourth stretch.
     pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Graph) -> Self {
         let all = images(normal, network.contract.preprocessing);
-        let (test, calibration): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 4 == 3);
-        let only = |part: Vec<(usize, Vec<f32>)>| part.into_iter().map(|(_, image)| image).collect::<Vec<_>>();
-        let (test, calibration) = (only(test), only(calibration));
+        let (mut test, mut calibration) = (Vec::new(), Vec::new());
+        for (index, unit) in normal.units().into_iter().enumerate() {
+            let part = if index % 4 == 3 { &mut test } else { &mut calibration };
+            part.extend_from_slice(&all[unit]);
+        }
         Self {
             description: format!(
-                "ranges and threshold from {} samples, measured on every fourth, {}",
+                "ranges and threshold from {} samples, measured on every fourth{}, {}",
                 calibration.len(),
+                if normal.are_windows() { " stretch" } else { "" },
                 test.len()
             ),
             ranges: calibration.iter().take(MOST_FOR_RANGES).cloned().collect(),

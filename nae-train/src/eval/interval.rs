@@ -54,6 +54,61 @@ pub(crate) fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     Interval { low: end(0.0), high: end(1.0) }
 }
 
+/// The interval of an AUPR of `aupr`, for the set with that AUROC: that of the bootstrap, widened so that it contains the
+/// measured value and is at least as wide as [`of_auroc`] says for the exponential distributions it assumes. By how much
+/// the AUPR of these falls or rises from the measured AUROC to an end of its interval, the AUPR may at least be lower or
+/// higher. A bootstrap of sets that do not overlap is a point.
+pub(crate) fn of_aupr(aupr: f64, bootstrapped: Interval, auroc: f64, normal: usize, outlier: usize) -> Interval {
+    let Interval { low, high } = of_auroc(auroc, normal, outlier);
+    let [low, middle, high] = [low, auroc, high].map(|auroc| exponential_aupr(auroc, normal, outlier));
+    widened(bootstrapped, Interval { low: aupr - (middle - low).max(0.0), high: aupr + (high - middle).max(0.0) })
+}
+
+/// The AUPR of `normal` data with energies of an exponential distribution and `outlier` outliers of another one, whose
+/// AUROC is `auroc`: the false-positive rate is then a power of the share of detected outliers r, r^{θ/(1−θ)}.
+fn exponential_aupr(auroc: f64, normal: usize, outlier: usize) -> f64 {
+    const STEPS: usize = 2000;
+    let exponent = (2.0 * auroc - 1.0) / (1.0 - auroc).max(f64::MIN_POSITIVE);
+    let odds = normal as f64 / outlier as f64;
+    let precision = |share: f64| 1.0 / (1.0 + odds * share.powf(exponent));
+    (0..STEPS).map(|step| precision((step as f64 + 0.5) / STEPS as f64)).sum::<f64>() / STEPS as f64
+}
+
+/// The interval of a false-positive rate of `rate`, measured with `normal` data at a threshold that follows from outliers:
+/// that of the bootstrap, widened so that it contains the exact one for a fixed threshold (Clopper and Pearson, Biometrika
+/// 26, 1934).
+pub(crate) fn of_rate(rate: f64, bootstrapped: Interval, normal: usize) -> Interval {
+    let above = (rate * normal as f64).round() as usize;
+    let tail = 0.025;
+    // Of a rate p: the probability of at most `most` above the threshold.
+    let at_most = |most: usize, p: f64| {
+        let (mut choices, mut sum) = (0.0, 0.0);
+        for count in 0..=most {
+            let (count, of) = (count as f64, normal as f64);
+            sum += f64::exp(choices + count * p.ln() + (of - count) * (-p).ln_1p());
+            choices += ((of - count) / (count + 1.0)).ln();
+        }
+        sum
+    };
+    // The probability falls with p.
+    let root = |most: usize, probability: f64| {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..50 {
+            let middle = f64::midpoint(low, high);
+            if at_most(most, middle) > probability { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    };
+    let low = if above == 0 { 0.0 } else { root(above - 1, 1.0 - tail) };
+    let high = if above >= normal { 1.0 } else { root(above, tail) };
+    widened(bootstrapped, Interval { low, high })
+}
+
+/// The smallest interval with both, within [0, 1].
+fn widened(one: Interval, other: Interval) -> Interval {
+    Interval { low: one.low.min(other.low).max(0.0), high: one.high.max(other.high).min(1.0) }
+}
+
 /// A figure from the alarms at each threshold.
 type Metric = fn(&[Alarms]) -> Option<f64>;
 
@@ -126,16 +181,18 @@ mod tests {
         }
     }
 
-    /// The number of 200 pairs of samples whose interval contains the true AUROC.
-    fn covered(interval: impl Fn(&[f32], &[f32], u64) -> Interval) -> usize {
-        // Normal distributions one standard deviation apart: Φ(1/√2).
-        const TRUTH: f64 = 0.760_249_938_906_524_4;
+    /// The number of 200 pairs of samples, of normal distributions, whose interval contains the true value.
+    fn covered(
+        truth: f64,
+        (normal, outlier, apart): (usize, usize, f32),
+        interval: impl Fn(&[f32], &[f32], u64) -> Interval,
+    ) -> usize {
         (0..200)
             .filter(|&seed| {
-                let normal = normals(2 * seed, 60);
-                let outlier: Vec<f32> = normals(2 * seed + 1, 40).into_iter().map(|x| x + 1.0).collect();
+                let normal = normals(2 * seed, normal);
+                let outlier: Vec<f32> = normals(2 * seed + 1, outlier).into_iter().map(|x| x + apart).collect();
                 let Interval { low, high } = interval(&normal, &outlier, seed);
-                (low..=high).contains(&TRUTH)
+                (low..=high).contains(&truth)
             })
             .count()
     }
@@ -185,14 +242,76 @@ mod tests {
     /// About 95% of the 95% intervals contain the true value.
     #[test]
     fn intervals_cover() {
-        let newcombe = covered(|n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
-        let bootstrapped = covered(|n, o, seed| {
+        // One standard deviation apart: Φ(1/√2).
+        let (truth, one_apart) = (0.760_249_938_906_524_4, (60, 40, 1.0));
+        let newcombe = covered(truth, one_apart, |n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
+        let bootstrapped = covered(truth, one_apart, |n, o, seed| {
             let [interval] = bootstrap([area_under_roc], n, o, seed).expect("not empty");
             interval
         });
         // 190 ± 3.1 are expected; the bounds are four standard deviations.
         assert!((178..=200).contains(&newcombe), "{newcombe}");
         assert!((175..=200).contains(&bootstrapped), "{bootstrapped}");
+    }
+
+    /// The figures of a pair of samples, with the intervals that tables have.
+    fn figures(normal: &[f32], outlier: &[f32]) -> [(f64, Interval); 2] {
+        let figures = crate::eval::table::DetectionFigures::measure(normal, outlier, true).expect("not empty");
+        [figures.aupr, figures.fpr95].map(|figure| (figure.value, figure.interval.expect("independent")))
+    }
+
+    /// The bootstrap alone covers the true values of sets that hardly overlap in fewer than half of the cases.
+    #[test]
+    fn intervals_of_aupr_and_of_false_alarms_cover() {
+        // The true values by numerical integration, for the shares of outliers of the samples, and by 1 − Φ(d − 1.645).
+        for (apart, precision, rate) in [
+            ((60, 40, 1.0), 0.676_77, 0.740_49),
+            ((60, 40, 3.0), 0.976_33, 0.087_69),
+            ((30, 20, 4.0), 0.996_65, 0.009_26),
+            ((12, 30, 2.0), 0.964_72, 0.361_24),
+        ] {
+            let of = |truth: f64, which: usize| covered(truth, apart, |n, o, _| figures(n, o)[which].1);
+            let found = [of(precision, 0), of(rate, 1)];
+            assert!(found.iter().all(|covered| (178..=200).contains(covered)), "{apart:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn intervals_contain_the_value_and_are_no_points() {
+        let apart = |n: usize, m: usize| {
+            ((0..n).map(|at| at as f32).collect::<Vec<_>>(), (n..n + m).map(|at| at as f32).collect::<Vec<_>>())
+        };
+        for (n, m) in [(1, 1), (1, 300), (30, 20), (400, 3), (3000, 2000)] {
+            let (low, high) = apart(n, m);
+            for (normal, outlier) in [(&low, &high), (&high, &low)] {
+                for (value, Interval { low, high }) in figures(normal, outlier) {
+                    assert!(low <= value && value <= high && low < high, "{n} {m}: {value} in [{low}, {high}]");
+                    assert!((0.0..=1.0).contains(&low) && (0.0..=1.0).contains(&high), "{n} {m}: [{low}, {high}]");
+                }
+            }
+        }
+        for seed in 0..40 {
+            let (n, m) = (5 + seed as usize % 7, 3 + seed as usize % 5);
+            let (normal, outlier) = (normals(2 * seed, n), normals(2 * seed + 1, m));
+            assert!(
+                figures(&normal, &outlier).iter().all(|(value, Interval { low, high })| low <= value && value <= high)
+            );
+        }
+    }
+
+    /// Clopper and Pearson's intervals by the quantiles of beta distributions, where these are powers.
+    #[test]
+    fn rates_have_exact_intervals() {
+        let none = Interval { low: 1.0, high: 0.0 };
+        let Interval { low, high } = of_rate(0.0, none, 30);
+        assert!(low == 0.0 && (high - (1.0 - 0.025_f64.powf(1.0 / 30.0))).abs() < 1e-9, "{low} {high}");
+        let Interval { low, high } = of_rate(1.0, none, 30);
+        assert!(high == 1.0 && (low - 0.025_f64.powf(1.0 / 30.0)).abs() < 1e-9, "{low} {high}");
+        // The quantiles of Beta(10, 31) and Beta(11, 30).
+        let Interval { low, high } = of_rate(0.25, none, 40);
+        assert!((low - 0.126_914_8).abs() < 1e-6 && (high - 0.411_962_0).abs() < 1e-6, "{low} {high}");
+        // A wider bootstrap stays.
+        assert_eq!(of_rate(0.25, Interval { low: 0.1, high: 0.5 }, 40), Interval { low: 0.1, high: 0.5 });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::Evaluation;
-use super::interval::{Interval, bootstrap, of_auroc};
+use super::interval::{Interval, bootstrap, of_aupr, of_auroc, of_rate};
 use super::metrics::{area_under_roc, aupr, false_positive_rate_at_95, thresholds};
 use crate::config::Config;
 use crate::energy::mean;
@@ -63,7 +63,9 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     let [constant_gray, _] = SELECTION_SETS;
     let mut sets = Vec::new();
     let mut add = |kind, name: &str, images| {
-        let selection = kind == OutlierKind::ConstantGray && split.selection.is_none();
+        // A fit to the data looks at no outliers.
+        let looks = split.selection.is_none() && !config.method().is_fitted();
+        let selection = kind == OutlierKind::ConstantGray && looks;
         sets.push(OutlierSet { name: name.to_owned(), images, kind, selection, sha256: None });
     };
     if let Some(class) = config.held_out() {
@@ -184,16 +186,19 @@ impl DetectionFigures {
     pub fn measure(normal: &[f32], outlier: &[f32], independent: bool) -> Option<Self> {
         let thresholds = thresholds(normal, outlier)?;
         let area = area_under_roc(&thresholds)?;
+        let (precision, rate) = (aupr(&thresholds)?, false_positive_rate_at_95(&thresholds)?);
         let intervals = if independent {
             // Any seed is suitable; a fixed one gives the same figures for the same model.
-            bootstrap([aupr, false_positive_rate_at_95], normal, outlier, 0)?.map(Some)
+            let [of_precision, of_false_alarms] = bootstrap([aupr, false_positive_rate_at_95], normal, outlier, 0)?;
+            let precision = of_aupr(precision, of_precision, area, normal.len(), outlier.len());
+            [Some(precision), Some(of_rate(rate, of_false_alarms, normal.len()))]
         } else {
             [None; 2]
         };
         Some(Self {
             auroc: Figure { value: area, interval: independent.then(|| of_auroc(area, normal.len(), outlier.len())) },
-            aupr: Figure { value: aupr(&thresholds)?, interval: intervals[0] },
-            fpr95: Figure { value: false_positive_rate_at_95(&thresholds)?, interval: intervals[1] },
+            aupr: Figure { value: precision, interval: intervals[0] },
+            fpr95: Figure { value: rate, interval: intervals[1] },
         })
     }
 }
@@ -290,7 +295,8 @@ impl Table {
                 table.add_row(cells);
             }
         }
-        format!("AUROC against {} normal test {}\n{table}\n{FOOTNOTE}", self.normal_count, self.samples)
+        let footnote = self.footnote().map_or_else(String::new, |note| format!("\n{note}"));
+        format!("AUROC against {} normal test {}\n{table}{footnote}", self.normal_count, self.samples)
     }
 
     /// Every figure, for a terminal.
@@ -307,7 +313,7 @@ impl Table {
             }
         }
         let against = format!("Against {} normal {}", self.normal_count, self.samples);
-        let footnote = if self.rows.iter().any(|row| row.selection) { format!("\n{FOOTNOTE}") } else { String::new() };
+        let footnote = self.footnote().map_or_else(String::new, |note| format!("\n{note}"));
         match &self.no_intervals {
             None => format!("{against}, with 95% confidence intervals\n{table}{footnote}"),
             Some(reason) => format!("{against}\n{table}{footnote}\n{reason}"),
@@ -318,19 +324,26 @@ impl Table {
     pub fn markdown(&self) -> String {
         let mut text = format!("AUROC against {} normal test {}:\n\n", self.normal_count, self.samples);
         for (index, row) in self.cells().into_iter().enumerate() {
-            text += &format!("| {} |\n", row.join(" | ").replace('*', "\\*"));
+            let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+            text += &format!("| {} |\n", cells.join(" | "));
             if index == 0 {
                 text += &format!("|---|---:|{}\n", "---:|".repeat(self.columns.len()));
             }
         }
-        format!("{text}\n{}\n\n{}", FOOTNOTE.replace('*', "\\*"), self.figures())
+        let footnote = self.footnote().map_or_else(String::new, |note| format!("{}\n\n", escaped(note)));
+        format!("{text}\n{footnote}{}", self.figures())
+    }
+
+    /// The meaning of the selection set's mark, if a row has it.
+    pub fn footnote(&self) -> Option<&'static str> {
+        self.rows.iter().any(|row| row.selection).then_some(FOOTNOTE)
     }
 
     /// Every figure, for a Markdown document.
     fn figures(&self) -> String {
         let intervals = match &self.no_intervals {
-            None => "With 95% confidence intervals, of the test images drawn",
-            Some(reason) => reason,
+            None => format!("With 95% confidence intervals, of the test {} drawn", self.samples),
+            Some(reason) => reason.clone(),
         };
         let mut text = format!(
             "{intervals}. AUPR: outliers are the positives; FPR@95: normal {} above a threshold that catches 95% of the \
@@ -340,12 +353,17 @@ impl Table {
         for row in &self.rows {
             for (key, title) in &self.columns {
                 if let Some(DetectionFigures { auroc, aupr, fpr95 }) = row.figures.get(*key) {
-                    text += &format!("| {} | {title} | {auroc} | {aupr} | {fpr95} |\n", row.outliers);
+                    text += &format!("| {} | {title} | {auroc} | {aupr} | {fpr95} |\n", escaped(&row.outliers));
                 }
             }
         }
         text
     }
+}
+
+/// Escapes text for a cell of a Markdown table, since names of files and folders may contain any characters.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('*', "\\*").replace('`', "\\`")
 }
 
 /// The meaning of the selection set's mark.
@@ -395,6 +413,14 @@ mod tests {
         }
         assert!(table.markdown().contains("| noise | autoencoder | 1.000 ["), "{}", table.markdown());
         assert!(table.markdown().contains("| ConstantGray \\* | 3 | 0.532 | – |"), "{}", table.markdown());
+
+        let table = Table { rows: vec![row("odd|pipe <b>", false)], ..table };
+        for line in ["| odd\\|pipe &lt;b> | 3 | 0.532 | – |", "| odd\\|pipe &lt;b> | autoencoder | 1.000 ["] {
+            assert!(table.markdown().contains(line), "{}", table.markdown());
+        }
+        for text in [table.terminal(), table.figures_terminal(), table.markdown()] {
+            assert!(!text.contains("selection set"), "no row has the mark: {text}");
+        }
     }
 
     #[test]

@@ -17,8 +17,15 @@ use nae_onnx::lower::lower_with_scales;
 use nae_simd::Observer;
 use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Pair};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+
+use nae_data::own_table;
+use nae_onnx::metadata::{Missing, RowWindow};
+
+use crate::harness::{self, nae_train};
+use crate::own_run::images;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
 
@@ -266,6 +273,81 @@ fn images_of_a_user_are_divided() {
     assert!(text.contains("from 3 samples, measured on every fourth, 0"), "{text}");
     assert!(text.contains("give at least four samples") && !text.contains("NaN"), "{text}");
     assert!(text.contains("for the rate (131 samples would do), so it gives no verdicts"), "{text}");
+}
+
+/// Windows of one stretch overlap: one of them would be known where the other one measures.
+#[test]
+fn windows_of_a_user_are_divided_by_stretches() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pump.csv");
+    let rows: String = (0..400).map(|n| format!("{n},{}\n", n % 7)).collect();
+    std::fs::write(&file, format!("row,b\n{rows}")).unwrap();
+    let window = Some(RowWindow { rows: 4, stride: 1 });
+    let (own, rows) = own_table::choose(&file, Missing::Refuse, window).unwrap();
+    let data = Data::of_images(&rows.samples, None, &Graph::new(own.shape()));
+    let rows_of = |windows: &[Vec<f32>]| -> BTreeSet<u32> {
+        windows.iter().flat_map(|window| window.chunks(2).map(|row| row[0].to_bits())).collect()
+    };
+    let (calibration, test) = (rows_of(&data.calibration), rows_of(&data.test));
+    // Of 50 stretches of 8 rows and 5 windows.
+    assert_eq!((data.calibration.len(), data.test.len()), (38 * 5, 12 * 5));
+    assert_eq!((calibration.len(), test.len()), (38 * 8, 12 * 8));
+    assert!(calibration.is_disjoint(&test));
+    assert!(data.description.contains("every fourth stretch, 60"), "{}", data.description);
+
+    // The program reads them so.
+    let run = folder.path().join("run");
+    let model = folder.path().join("m.onnx");
+    let extra = ["--window", "4", "--window-stride", "1", "--time-budget", "1s", "--quiet", "--export"];
+    let mut train = nae_train();
+    train.arg("--data").arg(&file).arg("--out").arg(&run).args(extra).arg(&model);
+    assert!(train.status().unwrap().success());
+    let mut deploy = nae_train();
+    deploy
+        .arg("deploy")
+        .arg(&model)
+        .args(["--int8", "--calibrate"])
+        .arg(&file)
+        .arg("-o")
+        .arg(folder.path().join("m.nae"));
+    let printed = deploy.output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    assert!(String::from_utf8_lossy(&printed.stdout).contains("measured on every fourth stretch, 60"), "{printed:?}");
+}
+
+/// Energies of training data are low, and so is a threshold from them.
+#[test]
+fn data_that_were_trained_on_do_not_calibrate_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (data, other) = (images(path, "stripes", 60), images(path, "other", 62));
+    let train = |name: &str, data: &Path, seed: &str| {
+        let extra = ["--time-budget", "1s", "--quiet", "--seed", seed];
+        let printed = harness::run(&mut harness::train(path, name, "--data", data, &extra));
+        assert!(printed.status.success(), "{printed:?}");
+    };
+    train("one", &data, "0");
+    train("two", &data, "1");
+    train("three", &other, "0");
+    let deploy = |calibrate: &Path, data: Option<&Path>| {
+        let mut command = nae_train();
+        command.arg("deploy").arg(path.join("one.onnx")).args(["--int8", "--calibrate"]).arg(calibrate);
+        if let Some(data) = data {
+            command.arg("--data").arg(data);
+        }
+        command.arg("-o").arg(path.join("one.nae"));
+        let printed = harness::run(&mut command);
+        (printed.status.code(), String::from_utf8(printed.stderr).unwrap())
+    };
+    let (code, said) = deploy(&data, None);
+    assert!(code == Some(0) && said.contains("stripes: the model was trained on these data"), "{said}");
+    assert_eq!(deploy(&other, None), (Some(0), String::new()));
+    assert_eq!(deploy(&path.join("one"), Some(&data)), (Some(0), String::new()));
+    for (run, data, found) in [("two", &data, "seed 1 and data"), ("three", &other, "seed 0 and data")] {
+        let (code, said) = deploy(&path.join(run), Some(data));
+        assert!(code == Some(1) && said.contains("the run that the model is from, of seed 0"), "{said}");
+        assert!(said.contains(found) && said.contains("give the folder of the model's own run"), "{said}");
+    }
 }
 
 /// What is read would be lost, and what cannot be written would be found only after the work.

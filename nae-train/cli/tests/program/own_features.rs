@@ -6,6 +6,7 @@ use crate::harness::{assert_made_again, nae_train, refused, run, train};
 use nae_infer::image::{Rgb, RgbImage};
 use nae_infer::{BackendKind, Detector};
 use nae_onnx::builder::{Conv2d, GraphBuilder, Pool2d};
+use nae_train::report::RunFolder;
 use tempfile::TempDir;
 
 /// A network of images [3, 32, 32] with outputs `fine` [6, 16, 16] and `coarse` [8, 8, 8].
@@ -75,6 +76,17 @@ fn a_model_of_features_scores_as_it_was_trained() {
     // Of one neighbour, softly, where the reference has the mean of three.
     let distance = the_distance_alone(path, &data, &extra, "knn");
     assert!((distance - references[1]).abs() < 0.05, "of whitened features: {distance} {references:?}");
+    // Of 48 images of 256 places, as many as the method stores.
+    let (config, _) = RunFolder::read(&path.join("knn")).unwrap();
+    assert_eq!(config.baselines().knn.vectors, 4096);
+
+    // Tiles keep an image's size, and are not tried where it is cropped.
+    let cropped = ["--features", features, "--form", "best", "--fit", "crop", "--time-budget", "2s", "--method", "knn"];
+    let output = run(&mut train(path, "cropped", "--data", &data, &cropped));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("tiles were not tried: --fit") && said.contains("trial of features"), "{said}");
+    assert!(said.contains("also those for calibration and test"), "{said}");
 
     // The exported model, given the images as files: what the trainer made of them.
     let detector = Detector::builder().backend(BackendKind::Simd).open(&model).unwrap();
@@ -93,7 +105,8 @@ fn a_model_of_features_scores_as_it_was_trained() {
     let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rate = evaluated["false_positive_rate"].as_f64().unwrap();
     assert!((rate - above as f64 / 60.0).abs() < 1e-9, "{rate} {above}");
-    let caught = evaluated["caught"]["spots"].as_f64().unwrap();
+    assert_eq!(evaluated["caught"][0]["outliers"], "spots");
+    let caught = evaluated["caught"][0]["share"].as_f64().unwrap();
     let expected = spotted.iter().filter(|&&energy| energy > threshold).count() as f64 / 9.0;
     assert!((caught - expected).abs() < 1e-9, "{caught} {expected}");
 
@@ -161,6 +174,8 @@ fn what_cannot_be_features_is_refused() {
     let error = said(&["--features", features]);
     assert!(error.contains("waves: 5 images") && error.contains("at least 50"), "{error}");
     assert!(said(&["--top-k", "3"]).contains("--top-k"));
+    let error = said(&["--features", features, "--top-k", "257"]);
+    assert!(error.contains("--top-k: expected at most the number of an image's places, 256, found 257"), "{error}");
     let table = path.join("table.csv");
     std::fs::write(&table, "a,b\n1,2\n").unwrap();
     let error = refused(&mut train(path, "none", "--data", &table, &["--features", features]));

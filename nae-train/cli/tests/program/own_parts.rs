@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::{assert_made_again, nae_train, refused, run, train};
 use burn::tensor::Device;
+use nae_data::Source;
 use nae_data::own::{self, Asked, Corrupt};
 use nae_data::own_table;
 use nae_infer::image::{self, GrayImage, Luma};
@@ -188,12 +189,13 @@ fn windows_are_scored_as_they_were_trained() {
     assert!(output.status.success() && said.contains("scales them and forms windows of rows"), "{output:?}");
 
     let model = trained(&path.join("one"));
-    let (own, _) = own_table::choose(&data, Missing::Refuse, Some(RowWindow { rows: 8, stride: 2 })).unwrap();
+    let (config, _) = RunFolder::read(&path.join("one")).unwrap();
+    let Source::Table(own) = config.source() else { panic!("{:?}", config.source()) };
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
     let columns = detector.settings().columns.as_ref().unwrap();
     let window = detector.settings().window.unwrap();
     assert_eq!(Some(window), own.window);
-    let rows = own_table::load_whole(&data, &own).unwrap();
+    let rows = own_table::load_whole(&data, own).unwrap();
     let expected = energies(&*model, &rows.samples, Engine::Burn, &Device::flex());
     let table = table::read(&data).unwrap();
     let windows: Vec<_> = table.windows(columns, window).unwrap().collect();
@@ -249,6 +251,9 @@ fn what_makes_no_sense_is_refused_before_training() {
     let refused = |data: &Path, extra: &[&str]| refused(&mut train(path, "no", "--data", data, extra));
     let message = refused(&data, &["--tile", "16", "--stride", "17"]);
     assert!(message.contains("--stride") && message.contains("would leave some out"), "{message}");
+    // Images of 40×30 to 42×34 pixels.
+    let message = refused(&data, &["--tile", "16", "--top-k", "100"]);
+    assert!(message.contains("--top-k: expected at most the number of an image's tiles, 20, found 100"), "{message}");
     let message = refused(&data, &["--tile", "32"]);
     assert!(message.contains("at least one tile, 32×32"), "{message}");
     let message = refused(&data, &["--window", "5"]);

@@ -6,16 +6,17 @@ use std::process::Command;
 use crate::harness::{assert_made_again, nae_train, refused, run};
 use burn::tensor::Device;
 use nae_core::Shape;
+use nae_data::Source;
 use nae_data::own::{self, Corrupt};
 use nae_data::own_table;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
 use nae_infer::{BackendKind, Detector};
 use nae_input::table;
-use nae_onnx::metadata::Missing;
 use nae_train::engine::Engine;
 use nae_train::eval::energies;
 use nae_train::methods;
 use nae_train::report::RunFolder;
+use nae_train::run::Prepared;
 use tempfile::TempDir;
 
 /// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.
@@ -56,7 +57,8 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("120 images in 2 folders, grey, brought to 16x16") && said.contains("for 4s in all"),
+        said.contains("120 images in 2 folders (level: 60, upright: 60), grey, brought to 16x16")
+            && said.contains("for 4s in all"),
         "{said}"
     );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -185,7 +187,8 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (text with 240 values, such as "),
+        said.contains("pump: 240 rows, 3 columns of numbers")
+            && said.contains("time (text with more than 32 values, such as "),
         "{said}"
     );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -201,7 +204,8 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
     let (config, _) = RunFolder::read(&path.join("one")).unwrap();
     let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
-    let (_, rows) = own_table::choose(&data, Missing::Refuse, None).unwrap();
+    let Source::Table(own) = config.source() else { panic!("{:?}", config.source()) };
+    let rows = own_table::load(&data, own).unwrap();
     let columns = detector.settings().columns.as_ref().unwrap();
     let table = table::read(&data).unwrap();
     let positions = table.positions(columns).unwrap();
@@ -307,6 +311,9 @@ fn the_nearest_rows_of_a_table_are_a_model() {
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["method"], "knn");
+    // The rows to train on, all of which are different.
+    let (config, _) = RunFolder::read(&path.join("one")).unwrap();
+    assert_eq!(config.baselines().knn.vectors, 210);
     let row = &result["auroc"]["rows"][0];
     assert_eq!(row["nearest_neighbours"].as_f64(), Some(1.0), "{row}");
     assert!(result["warnings"].as_array().unwrap().iter().all(|warning| !warning.to_string().contains("nearest")));
@@ -322,6 +329,118 @@ fn the_nearest_rows_of_a_table_are_a_model() {
     assert_made_again(path, &data);
 }
 
+/// Squares of 96×64 pixels with threads of two pixels, or without any detail.
+fn threads(folder: &Path, name: &str, count: u32, are_fine: bool) -> PathBuf {
+    let data = folder.join(name);
+    std::fs::create_dir_all(&data).unwrap();
+    for n in 0..count {
+        let image = GrayImage::from_fn(96, 64, |x, y| {
+            let thread = ((x + n) / 2 + y / 2).is_multiple_of(2);
+            Luma([if are_fine { 60 + 130 * u8::from(thread) } else { (x + y + n) as u8 }])
+        });
+        image.save(data.join(format!("{n:03}.png"))).unwrap();
+    }
+    data
+}
+
+/// Tiles, which keep an image's size, were tried all the same, and the run ended.
+#[test]
+fn images_that_are_cropped_or_padded_are_not_cut() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (fine, plain) = (threads(path, "fine", 64, true), threads(path, "plain", 60, false));
+    let said = |name: &str, data: &Path, extra: &[&str]| {
+        let output = run(&mut train(path, name, data, &[&["--method", "knn", "--form", "best"], extra].concat()));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for fit in ["crop", "pad"] {
+        let said = said(fit, &fine, &["--fit", fit, "--top-k", "2"]);
+        assert!(said.contains("form: whole images; ") && said.contains("--fit changes their size"), "{said}");
+        assert!(said.contains("--top-k 2 is not used"), "{said}");
+    }
+    // There is nothing to choose between where little is lost.
+    let said = said("plain", &plain, &[]);
+    assert!(said.contains("form: whole images; they lose little detail"), "{said}");
+}
+
+#[test]
+fn folders_are_named_and_those_of_outliers_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "all", 60);
+    std::fs::rename(data.join("upright"), data.join("anomaly")).unwrap();
+    let output = run(&mut train(path, "one", &data, &["--method", "knn"]));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("60 images in 2 folders (anomaly: 30, level: 30), grey"), "{said}");
+    assert!(said.contains("warning: the folder \"anomaly\" (30 images) is trained on like the others"), "{said}");
+    // Outliers are not trained on.
+    let outliers = data.to_str().unwrap();
+    let good = images(path, "good", 60);
+    let output = run(&mut train(path, "two", &good, &["--method", "knn", "--outliers", outliers]));
+    assert!(output.status.success() && !String::from_utf8(output.stderr).unwrap().contains("is trained on"));
+}
+
+/// An array may be meant as a table; a picture is one image.
+#[test]
+fn one_image_is_too_few_and_an_array_is_explained() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mixed = path.join("mixed");
+    std::fs::create_dir(&mixed).unwrap();
+    std::fs::write(mixed.join("a.csv"), "a,b\n1,2\n").unwrap();
+    GrayImage::new(20, 20).save(mixed.join("a.png")).unwrap();
+    let message = refused(&mut train(path, "no", &mixed, &["--time-budget", "1s"]));
+    assert!(message.contains("mixed: 1 image; at least 50") && !message.contains("[H, W]"), "{message}");
+    let header = format!("{:<117}\n", "{'descr': '|u1', 'fortran_order': False, 'shape': (20, 20), }");
+    let array = path.join("x.npy");
+    std::fs::write(&array, [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &[7; 400]].concat()).unwrap();
+    let message = refused(&mut train(path, "no", &array, &["--time-budget", "1s"]));
+    assert!(message.contains("x: 1 image; at least 50") && message.contains("a table as .csv"), "{message}");
+}
+
+/// What is not trained on is not known to the columns either; their order is that of the same division.
+#[test]
+fn columns_are_fitted_to_the_rows_to_train_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = path.join("pump.csv");
+    let row = |n: usize, x: usize, text: &str| format!("{},{},{text}\n", n * 7 % 11, x);
+    let texts = ["in", "out"];
+    let write = |held: &dyn Fn(usize) -> bool| {
+        let rows: String =
+            (0..200).map(|n| if held(n) { row(n, 1000, "late") } else { row(n, n * 3 % 13, texts[n % 2]) }).collect();
+        std::fs::write(&data, format!("a,b,c\n{rows}")).unwrap();
+    };
+    let columns = |name: &str| {
+        let output = run(&mut train(path, name, &data, &["--method", "mahalanobis"]));
+        assert!(output.status.success(), "{output:?}");
+        let (config, seed) = RunFolder::read(&path.join(name)).unwrap();
+        let Source::Table(own) = config.source() else { panic!("{:?}", config.source()) };
+        (own.columns.clone(), Prepared::new(config.clone(), seed, Some(&data), Corrupt::Skip).unwrap())
+    };
+    write(&|_| false);
+    let (usual, prepared) = columns("one");
+    // The rows that are trained on, by their values: a, b and c together say which row it is.
+    let keys = |set: &nae_data::ImageSet| -> std::collections::BTreeSet<Vec<u32>> {
+        (0..set.len()).map(|at| set.image(at).iter().map(|value| value.to_bits()).collect()).collect()
+    };
+    let trained = keys(&prepared.split.train);
+    let rows = own_table::load(&data, prepared_table(&prepared)).unwrap().samples;
+    let held: Vec<bool> = (0..rows.len())
+        .map(|at| !trained.contains(&rows.image(at).iter().map(|value| value.to_bits()).collect::<Vec<u32>>()))
+        .collect();
+    assert!(held.iter().filter(|held| **held).count() >= 20, "{held:?}");
+    write(&|n| held[n]);
+    assert_eq!(columns("two").0, usual);
+}
+
+fn prepared_table(prepared: &Prepared) -> &own_table::OwnTable {
+    let Source::Table(own) = prepared.config.source() else { panic!("{:?}", prepared.config.source()) };
+    own
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_training() {
     let folder = TempDir::new().unwrap();
@@ -330,7 +449,8 @@ fn what_makes_no_sense_is_refused_before_training() {
     let inner = data.join("level");
     let message = refused(&mut train(path, "no", &data, &["--outliers", inner.to_str().unwrap()]));
     assert!(message.contains("--outliers") && message.contains("keep it apart"), "{message}");
-    let message = refused(&mut train(path, "no", &data, &["--held-out", "1"]));
+    // Before anything is read.
+    let message = refused(&mut train(path, "no", &path.join("absent"), &["--held-out", "1"]));
     assert!(message.contains("--held-out") && message.contains("--outliers"), "{message}");
     let table = path.join("pump.csv");
     readings(&table, 240, false);
@@ -339,6 +459,7 @@ fn what_makes_no_sense_is_refused_before_training() {
         (&table, &["--fit", "crop"][..], "--fit"),
         (&table, &["--form", "best"], "--form"),
         (&table, &["--tile", "16"], "--tile"),
+        (&table, &["--strict"], "--strict"),
         (&data, &["--missing", "fill"], "--missing"),
         (&data, &["--form", "whole", "--tile", "16"], "--tile"),
     ] {
