@@ -63,3 +63,14 @@ pub fn prepare(run: &Path, data: Option<&Path>, corrupt: Corrupt) -> Result<Prep
     }
     Ok(prepared)
 }
+
+/// The names of the user's outlier sets that the run in the folder `run` was evaluated on and `prepared` does not have; empty
+/// for a run that has not ended.
+///
+/// # Errors
+/// [`RunFolderError`] if the results are there and cannot be read.
+pub fn missing_outliers(run: &Path, prepared: &Prepared) -> Result<Vec<String>, RunFolderError> {
+    let mut names = RunFolder::given_outliers(run)?;
+    names.retain(|name| !prepared.outliers.iter().any(|set| set.name == *name));
+    Ok(names)
+}

@@ -134,7 +134,7 @@ pub(crate) struct ExportArgs {
 #[command(after_help = "\
 Examples:
   nae-train eval model.onnx --normal good/ --outliers scratched/ --outliers dented.zip
-  nae-train eval model.nae --normal good.csv --outliers bad.csv --json
+  nae-train eval model.onnx --normal good.csv --outliers bad.csv --json
   nae-train eval runs/digits-0                 the run's own test data")]
 pub(crate) struct EvalArgs {
     /// A model, .onnx or .nae, or a run folder.
@@ -144,7 +144,8 @@ pub(crate) struct EvalArgs {
     /// a table [default for a run folder: its test data].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) normal: Option<PathBuf>,
-    /// Outliers, likewise; once for each set [default for a run folder: the sets it was evaluated on].
+    /// Outliers, likewise; once for each set. For a run folder without --normal they are added to those that the program
+    /// makes or reads with the run's data.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Vec<PathBuf>,
     /// For a run folder without --normal: the data it was trained on, if they are not part of the program [default: their
@@ -193,7 +194,8 @@ pub(crate) struct ReconstructArgs {
     /// The data that the run was trained on, if they are not part of the program [default: their folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
-    /// Outliers: a folder or an archive of images; may be repeated. The sets that the run was evaluated on are added.
+    /// Outliers: a folder or an archive of images; may be repeated. The sets that the program makes or reads with the run's
+    /// data are added.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Vec<PathBuf>,
     /// Show this set only: its name in the run's table, or "normal test images"; may be repeated [default: all].

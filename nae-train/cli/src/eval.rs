@@ -18,6 +18,7 @@ use nae_train::eval::{decided, share_above};
 use nae_train::methods::{self, Decision};
 use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, CONFIG, RESULT, RunFolder};
+use nae_train::run::Prepared;
 use serde_json::{Value, json};
 
 use crate::Done;
@@ -27,11 +28,12 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     let Scored { evaluation, threshold, rate } = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
     let table = Table::of(&evaluation);
     let above = |energies: &[f32]| threshold.and_then(|threshold| share_above(energies, threshold)).unwrap_or(0.0);
-    let caught: Vec<(String, f64)> =
-        evaluation.outliers.iter().map(|set| (set.name.clone(), above(&set.scores[0]))).collect();
+    let caught: Vec<(&str, f64)> =
+        evaluation.outliers.iter().map(|set| (set.name.as_str(), above(&set.scores[0]))).collect();
     if args.json {
-        let caught: std::collections::BTreeMap<_, _> = caught.into_iter().collect();
-        let caught = threshold.map(|_| caught);
+        // A list, since two sets may have the same name.
+        let each = caught.iter().map(|(name, share)| json!({ "outliers": name, "share": share }));
+        let caught = threshold.map(|_| each.collect::<Vec<_>>());
         println!(
             "{}",
             json!({ "threshold": threshold, "false_positive_rate": rate, "caught": caught, "auroc": table })
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     println!("{}", table.figures_terminal());
     match (threshold, rate) {
         (Some(threshold), Some(rate)) => {
-            println!("threshold: an energy of {threshold:.5}. Shares above it:");
+            println!("threshold: an energy of {threshold}. Shares above it:");
             println!("  {rate:.3} of the normal {}, which are false positives", table.samples);
             for (name, share) in caught {
                 println!("  {share:.3} of {name}");
@@ -98,6 +100,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }
+    note_missing(path, &prepared)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     let method = prepared.config.method();
     let (key, title) = (method.column(), method.title());
@@ -107,6 +110,19 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
         threshold: metadata.contract.threshold().map(|threshold| threshold.energy),
         rate: prepared.measured_rate(&*model, &metadata, &device),
     })
+}
+
+/// Prints a note on the user's outliers that the run in `folder` was evaluated on and `prepared` does not have: their files
+/// are not recorded.
+pub(crate) fn note_missing(folder: &Path, prepared: &Prepared) -> anyhow::Result<()> {
+    let missing = recorded::missing_outliers(folder, prepared)?;
+    if !missing.is_empty() {
+        eprintln!(
+            "note: the run was also evaluated on {}, whose files it does not keep: give them with --outliers",
+            missing.join(", ")
+        );
+    }
+    Ok(())
 }
 
 /// The threshold in the results of the run in `folder`; `None` for a run that has not ended, and for the folder of an

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::ReconstructArgs;
+use crate::eval::note_missing;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let (device, shown) = (Device::flex(), args.run.display());
@@ -37,6 +38,9 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let mut prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
+    }
+    if args.sets.is_empty() {
+        note_missing(&args.run, &prepared)?;
     }
     let outliers = prepared.outlier_sets();
     let sets = outliers.iter().map(|set| (set.name.as_str(), &set.images));

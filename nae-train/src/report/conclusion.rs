@@ -134,7 +134,7 @@ impl Conclusion {
         let draw = |charts: &[Lines]| curves::draw(charts, 2).map_err(picture);
         let pictures = [
             (
-                "Energies of normal test images and of outliers, before NAE training and after.".to_owned(),
+                format!("Energies of normal test {} and of outliers, by model.", self.evaluation.samples),
                 figure.to_owned(),
             ),
             ("ROC: outliers caught against false alarms.".to_owned(), draw(&curves::rocs(&self.evaluation))?),

@@ -7,6 +7,8 @@ use crate::eval::evaluation::Evaluation;
 /// The histograms of one model.
 struct Panel<'a> {
     title: &'a str,
+    /// The word for the samples, in the plural.
+    samples: &'a str,
     /// The names of at most three kinds of images, and their energies.
     series: Vec<(&'a str, &'a [f32])>,
 }
@@ -31,6 +33,7 @@ pub fn energies(evaluation: &Evaluation) -> Result<String, String> {
         .enumerate()
         .map(|(column, (_, title))| Panel {
             title,
+            samples: evaluation.samples,
             series: std::iter::once(("normal", evaluation.normal[column].as_slice()))
                 .chain(shown.iter().map(|set| (set.name.as_str(), set.scores[column].as_slice())))
                 .collect(),
@@ -44,8 +47,8 @@ pub fn energies(evaluation: &Evaluation) -> Result<String, String> {
 fn draw(svg: &mut String, panels: &[Panel<'_>]) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH * panels.len() as u32, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
-    for (area, Panel { title, series }) in root.split_evenly((1, panels.len())).iter().zip(panels) {
-        panel(area, title, series)?;
+    for (area, shown) in root.split_evenly((1, panels.len())).iter().zip(panels) {
+        panel(area, shown)?;
     }
     root.present()?;
     Ok(())
@@ -53,8 +56,7 @@ fn draw(svg: &mut String, panels: &[Panel<'_>]) -> Result<(), Box<dyn std::error
 
 fn panel(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    title: &str,
-    series: &[(&str, &[f32])],
+    &Panel { title, samples, ref series }: &Panel<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut all: Vec<f32> = series.iter().flat_map(|(_, e)| e.iter().copied()).collect();
     all.sort_by(f32::total_cmp);
@@ -82,7 +84,7 @@ fn panel(
         .configure_mesh()
         .disable_mesh()
         .x_desc("energy E(x)")
-        .y_desc("share of images")
+        .y_desc(format!("share of {samples}"))
         .x_labels(5)
         .y_labels(5)
         .label_style(("sans-serif", 12))
@@ -122,7 +124,7 @@ mod tests {
         };
         let evaluation = Evaluation {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
-            samples: "images",
+            samples: "rows",
             are_windows: false,
             normal: vec![vec![0.1, 0.2], vec![0.1]],
             outliers: vec![
@@ -133,7 +135,7 @@ mod tests {
             ],
         };
         let svg = energies(&evaluation).expect("drawn");
-        for text in ["<svg", "normal", "sneakers", "halves", "autoencoder", "NAE"] {
+        for text in ["<svg", "share of rows", "normal", "sneakers", "halves", "autoencoder", "NAE"] {
             assert!(svg.contains(text), "{text}");
         }
         assert!(!svg.contains("nobody") && !svg.contains("noise"), "{svg}");

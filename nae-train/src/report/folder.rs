@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nae_data::digest::hex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::commit;
@@ -179,6 +179,30 @@ impl RunFolder {
     pub fn data_sha256(path: &Path) -> Result<Option<String>, RunFolderError> {
         let (text, origin) = config_text(path)?;
         Ok(preset::recorded(&text, &origin)?.data_sha256)
+    }
+
+    /// The names of the user's outlier sets in the results of the run in the folder at `path`; empty for a run that has not
+    /// ended, and for those of earlier versions, which do not record them.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] if the results cannot be read.
+    pub fn given_outliers(path: &Path) -> Result<Vec<String>, RunFolderError> {
+        #[derive(Deserialize)]
+        struct Results {
+            #[serde(default)]
+            given_outliers: Vec<Given>,
+        }
+        #[derive(Deserialize)]
+        struct Given {
+            outliers: String,
+        }
+        let file = path.join(RESULT);
+        if !file.exists() {
+            return Ok(Vec::new());
+        }
+        let text = fs::read_to_string(&file).map_err(io(&file))?;
+        let results: Results = serde_json::from_str(&text).map_err(|cause| RunFolderError::at(&file, cause))?;
+        Ok(results.given_outliers.into_iter().map(|set| set.outliers).collect())
     }
 
     /// The path of the folder.

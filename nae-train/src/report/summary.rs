@@ -81,7 +81,7 @@ impl Summary<'_> {
             String::new()
         };
         format!(
-            "threshold: an energy of {threshold:.5}. Planned false-positive rate: {planned}. After the calibration on {count} \
+            "threshold: an energy of {threshold}. Planned false-positive rate: {planned}. After the calibration on {count} \
              {samples}{stretches}, the true rate is between {low:.3} and {high:.3} with a probability of {INTERVAL}. \
              Measured on test {samples}: {measured:.3}",
             count = expected.count,

@@ -4,7 +4,7 @@
 //! selects one look of the run without these; its loss is the AUROC of the best look minus that of the selected one.
 //! The signal with the smallest loss is chosen on half of the runs, and its loss is measured on the other half.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,9 @@ pub enum StudyError {
         /// A description of the error.
         reason: String,
     },
+    /// A run is there twice.
+    #[error("{}: this run is there twice; name each run once, since one half of the runs tests what the other has chosen", .0.display())]
+    Twice(PathBuf),
     /// There are too few runs for two halves.
     #[error("{0} runs: at least two are needed, one to choose by and one to show")]
     TooFew(usize),
@@ -188,9 +191,12 @@ fn mean(auroc: &Value, sets: &[String]) -> Option<f64> {
     // A set that training uses for selection cannot test its stopping.
     let counts =
         |name: &str| if sets.is_empty() { !SELECTION_SETS.contains(&name) } else { sets.iter().any(|set| set == name) };
+    let all_there = sets.iter().all(|set| auroc.get(set).is_some());
     let values: Option<Vec<f64>> =
         auroc.as_object()?.iter().filter(|(name, _)| counts(name)).map(|(_, value)| value.as_f64()).collect();
-    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+    values
+        .filter(|values| all_there && !values.is_empty())
+        .map(|values| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The losses of a signal on some runs.
@@ -227,12 +233,17 @@ pub struct Row {
 /// The table. Sorted by the names of their folders, every second run from the first on is used to choose the signal.
 ///
 /// # Errors
-/// [`StudyError::TooFew`] if there are fewer than two runs.
+/// [`StudyError::Twice`] if a run is there twice, [`StudyError::TooFew`] if there are fewer than two runs.
 pub fn study(mut runs: Vec<Traced>) -> Result<Vec<Row>, StudyError> {
+    runs.sort_by(|a, b| a.path.cmp(&b.path));
+    // One folder may have several paths.
+    let mut seen = BTreeSet::new();
+    if let Some(run) = runs.iter().find(|run| !seen.insert(run.path.canonicalize().unwrap_or(run.path.clone()))) {
+        return Err(StudyError::Twice(run.path.clone()));
+    }
     if runs.len() < 2 {
         return Err(StudyError::TooFew(runs.len()));
     }
-    runs.sort_by(|a, b| a.path.cmp(&b.path));
     let half = |odd: usize| runs.iter().skip(odd).step_by(2).collect::<Vec<_>>();
     let (first, second) = (half(0), half(1));
     let more =
@@ -319,6 +330,10 @@ mod tests {
         near(study(read(&["whole".to_owned()])).expect("two")[1].chosen_on.mean, 0.1);
         let said = Traced::read(&paths[0], &["absent".to_owned()]).expect_err("no such set").to_string();
         assert!(said.contains("metrics.jsonl") && said.contains("absent"), "{said}");
+        assert!(Traced::read(&paths[0], &["whole".to_owned(), "absent".to_owned()]).is_err(), "one of two");
+        let mut again = read(&[]);
+        again.push(Traced { path: paths[1].join("../b"), ..again[1].clone() });
+        assert!(matches!(study(again), Err(StudyError::Twice(_))));
         std::fs::write(paths[0].join(METRICS), "").expect("writes");
         let said = Traced::read(&paths[0], &[]).expect_err("not traced").to_string();
         assert!(said.contains("--trace-outliers"), "{said}");

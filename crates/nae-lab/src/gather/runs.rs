@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use nae_train::config::RawConfig;
 use nae_train::config::preset::{self, Recorded};
 use nae_train::eval::{FOOTNOTE, Table};
 use nae_train::report::{CONFIG, RESULT};
@@ -105,7 +106,7 @@ impl Run {
         let problem = |error: serde_json::Error| GatherError::File { path: path.clone(), problem: error.to_string() };
         let json: Value = serde_json::from_str(&text).map_err(problem)?;
         let figures = Figures::deserialize(&json).map_err(problem)?;
-        let settings = serde_json::to_value(&recorded.preset).map_err(problem)?;
+        let settings = compared(&recorded.preset).map_err(problem)?;
         Ok(Self { folder: folder.to_owned(), recorded, settings, figures, json })
     }
 
@@ -128,6 +129,16 @@ impl Run {
             }
         }
     }
+}
+
+/// The settings that all runs must have in common. The frozen network of features is identified by its digest; its path
+/// differs between machines.
+fn compared(preset: &RawConfig) -> serde_json::Result<Value> {
+    let mut settings = serde_json::to_value(preset)?;
+    if let Some(features) = settings.pointer_mut("/data/features").and_then(Value::as_object_mut) {
+        features.remove("backbone");
+    }
+    Ok(settings)
 }
 
 /// The means over the runs by outlier set, in the order of the first run's table, and by column.
@@ -181,6 +192,8 @@ fn as_text(runs: &[Run]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nae_train::config::FeatureSettings;
+
     use super::*;
 
     fn figures(result: &Value) -> Figures {
@@ -218,6 +231,27 @@ mod tests {
         let preset = nae_train::config::preset::load("digits").expect("valid").raw().clone();
         let recorded = Recorded { seed, version: "1".to_owned(), commit: None, data_sha256: None, preset };
         Run { folder: PathBuf::from("run"), recorded, settings: Value::Null, figures: figures(&json), json }
+    }
+
+    #[test]
+    fn a_frozen_network_may_have_another_path_and_no_other_digest() {
+        let of = |backbone: &str, sha256: &str| {
+            let mut run = run(0, json!({ "auroc": { "normal_count": 0, "rows": [] }, "data_sha256": "abc" }));
+            let mut preset = run.recorded.preset.clone();
+            preset.data.features = Some(FeatureSettings {
+                backbone: backbone.into(),
+                sha256: sha256.to_owned(),
+                outputs: vec!["map".to_owned()],
+                components: 4,
+                data_sha256: None,
+                top_k: 1,
+            });
+            run.settings = compared(&preset).expect("settings are JSON");
+            run
+        };
+        assert!(of("/here/net.onnx", "abc").belongs_with(&of("/there/net.onnx", "abc")).is_ok());
+        let said = of("net.onnx", "abc").belongs_with(&of("net.onnx", "def")).expect_err("another network").to_string();
+        assert!(said.contains("data.features.sha256"), "{said}");
     }
 
     #[test]

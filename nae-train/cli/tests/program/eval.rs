@@ -60,7 +60,7 @@ fn a_model_is_measured_in_every_form_it_has() {
     }
     assert_eq!(own["threshold"], trained["threshold"]);
     assert_eq!(own["false_positive_rate"], trained["false_positive_rate"]["measured"]);
-    assert_eq!(own["caught"].as_object().unwrap().len(), 5);
+    assert_eq!(own["caught"].as_array().unwrap().len(), 5);
 
     // Data from elsewhere: alike by weights, by the ONNX file and by what a microcontroller gets.
     let (normal, outliers) = (stripes(path, "lying", false), stripes(path, "standing", true));
@@ -76,12 +76,32 @@ fn a_model_is_measured_in_every_form_it_has() {
             assert_eq!(result["auroc"]["rows"][0]["count"], 20);
             // A run's folder has it in its results, and a model file in its contract.
             assert_eq!(result["threshold"], trained["threshold"], "{}", model.display());
-            assert!(result["caught"]["standing"].is_number(), "{result}");
+            let caught = &result["caught"][0];
+            assert!(caught["outliers"] == "standing" && caught["share"].is_number(), "{result}");
             result["auroc"]["rows"][0]["figures"].as_object().unwrap().values().next().unwrap()["auroc"]["value"]
                 .clone()
         })
         .collect();
     assert!(figures[0].is_number() && figures.iter().all(|figure| *figure == figures[0]), "{figures:?}");
+
+    // Sets of the same name are apart.
+    std::fs::create_dir(path.join("elsewhere")).unwrap();
+    let namesake = stripes(&path.join("elsewhere"), "standing", false);
+    let mut command = nae_train();
+    command.arg("eval").arg(path.join("run.onnx")).arg("--normal").arg(&normal);
+    let two = result(command.arg("--outliers").arg(&outliers).arg("--outliers").arg(&namesake).arg("--json"));
+    assert_eq!([&two["caught"][0]["outliers"], &two["caught"][1]["outliers"]], ["standing"; 2]);
+
+    // The files of outliers that a run was evaluated on are not kept, and its folder says which they were.
+    let results = std::fs::read_to_string(folder_of_run.join("result.json")).unwrap();
+    let mut with_given: Value = serde_json::from_str(&results).unwrap();
+    with_given["given_outliers"] = json!([{ "outliers": "standing (given)", "count": 20 }]);
+    std::fs::write(folder_of_run.join("result.json"), with_given.to_string()).unwrap();
+    let said = |command: &mut std::process::Command| String::from_utf8(run(command).stderr).unwrap();
+    let note = "the run was also evaluated on standing (given)";
+    assert!(said(nae_train().arg("eval").arg(&folder_of_run)).contains(note));
+    assert!(!said(nae_train().arg("eval").arg(&folder_of_run).arg("--outliers").arg(&outliers)).contains(note));
+    std::fs::write(folder_of_run.join("result.json"), results).unwrap();
 
     // With the mark of the selection set; and normal data that the model was trained on are not new.
     let said = run(nae_train().arg("eval").arg(&folder_of_run));

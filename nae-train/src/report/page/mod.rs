@@ -9,7 +9,7 @@ pub mod gallery;
 
 use std::fmt::Write as _;
 
-use crate::eval::table::{FOOTNOTE, Table};
+use crate::eval::table::Table;
 use gallery::Gallery;
 
 /// The content of the page.
@@ -128,7 +128,10 @@ fn table(table: &Table) -> String {
             }
         }
     }
-    push(&mut out, format_args!("</table></div>\n<p>{FOOTNOTE}</p>\n"));
+    push(&mut out, format_args!("</table></div>\n"));
+    if let Some(footnote) = table.footnote() {
+        push(&mut out, format_args!("<p>{footnote}</p>\n"));
+    }
     out
 }
 
