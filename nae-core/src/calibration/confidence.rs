@@ -80,6 +80,30 @@ impl CalibrationView<'_> {
     }
 }
 
+/// Returns the limits of a share of which `hits` of `count` independent samples are a measurement: with a probability of at
+/// least `confidence` they contain it (Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case
+/// of the binomial", Biometrika 26, 1934). `hits` above `count` count as `count`.
+///
+/// ```
+/// use nae_core::calibration::share_interval;
+/// // None of 30: the upper limit is that share of which 30 samples miss all with a probability of 2.5%.
+/// let (low, high) = share_interval(0, 30, 0.95)?;
+/// assert!(low == 0.0 && ((1.0 - high).powi(30) - 0.025).abs() < 1e-6);
+/// # Ok::<(), nae_core::calibration::CalibrationError>(())
+/// ```
+///
+/// # Errors
+/// [`CalibrationError`] if the count is 0 or too large, or the confidence is outside (0, 1).
+pub fn share_interval(hits: usize, count: usize, confidence: f32) -> Result<(f64, f64), CalibrationError> {
+    let count = check_count(count)?;
+    check_confidence(confidence)?;
+    let hits = hits.min(count as usize) as u32;
+    let outside = (1.0 - f64::from(confidence)) / 2.0;
+    let low = if hits == 0 { 0.0 } else { quantile(count, hits, outside) };
+    let high = if hits == count { 1.0 } else { quantile(count, hits + 1, 1.0 - outside) };
+    Ok((low, high))
+}
+
 const fn check_confidence(confidence: f32) -> Result<(), CalibrationError> {
     if confidence > 0.0 && confidence < 1.0 { Ok(()) } else { Err(CalibrationError::ConfidenceOutOfRange) }
 }
@@ -158,6 +182,22 @@ mod tests {
             assert!((f64::from(low) - share + 1.96 * deviation).abs() < 1e-5, "{rate}: {low}");
             assert!((f64::from(high) - share - 1.96 * deviation).abs() < 1e-5, "{rate}: {high}");
         }
+    }
+
+    #[test]
+    fn shares_have_exact_intervals() {
+        let of = |hits, count| share_interval(hits, count, 0.95).unwrap();
+        let near = |found: (f64, f64), low: f64, high: f64| {
+            assert!((found.0 - low).abs() < 1e-6 && (found.1 - high).abs() < 1e-6, "{found:?}");
+        };
+        // Where the distributions are powers, and the quantiles of Beta(10, 31) and Beta(11, 30).
+        let end = libm::pow(0.025, 1.0 / 30.0);
+        near(of(0, 30), 0.0, 1.0 - end);
+        near(of(30, 30), end, 1.0);
+        near(of(31, 30), end, 1.0);
+        near(of(10, 40), 0.126_914_8, 0.411_962_0);
+        assert_eq!(share_interval(0, 0, 0.95), Err(CalibrationError::Empty));
+        assert_eq!(share_interval(0, 1, 1.0), Err(CalibrationError::ConfidenceOutOfRange));
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod collect;
 mod confidence;
 
 pub use collect::{CollectError, Collector};
-pub use confidence::{confident_rate, count_for_confidence};
+pub use confidence::{confident_rate, count_for_confidence, share_interval};
 
 use core::fmt;
 
