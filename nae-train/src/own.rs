@@ -12,6 +12,7 @@ use nae_data::ImageSet;
 use nae_data::Loaded;
 use nae_data::Split;
 use nae_data::counted;
+use nae_data::is_array;
 use nae_data::is_tables;
 use nae_data::own::{self, Asked, Collection, Corrupt, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
@@ -419,11 +420,6 @@ fn check_top_k(top_k: usize, most: Option<usize>, parts: &str) -> Result<(), Own
         ))),
         _ => Ok(()),
     }
-}
-
-/// Whether `path` is an array or an archive of arrays, judged by its name.
-fn is_array(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"))
 }
 
 /// The recorded settings of the frozen network in `file`: its absolute path and its digest.

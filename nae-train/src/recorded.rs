@@ -70,7 +70,6 @@ pub fn prepare(run: &Path, data: Option<&Path>, corrupt: Corrupt) -> Result<Prep
 /// # Errors
 /// [`RunFolderError`] if the results are there and cannot be read.
 pub fn missing_outliers(run: &Path, prepared: &Prepared) -> Result<Vec<String>, RunFolderError> {
-    let mut names = RunFolder::given_outliers(run)?;
-    names.retain(|name| !prepared.outliers.iter().any(|set| set.name == *name));
-    Ok(names)
+    let names = RunFolder::results(run)?.given_outliers.into_iter().map(|set| set.name);
+    Ok(names.filter(|name| !prepared.outliers.iter().any(|set| set.name == *name)).collect())
 }

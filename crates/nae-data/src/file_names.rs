@@ -14,7 +14,7 @@ pub(crate) fn has_images(path: &Path) -> bool {
 }
 
 /// Whether the name is that of an array, or of an archive of arrays.
-pub(crate) fn is_array(path: &Path) -> bool {
+pub fn is_array(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"))
 }
 

@@ -43,6 +43,7 @@ pub use augmentation::Augmentation;
 pub use counted::counted;
 pub use defects::Defect;
 pub use error::DataError;
+pub use file_names::is_array;
 pub use form::{Form, ImageForm};
 pub use image_set::ImageSet;
 pub use loaded::Loaded;

@@ -2,7 +2,7 @@
 //! characters that a terminal interprets.
 
 /// At most 60 characters of `text`, escaped.
-pub(crate) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     const LIMIT: usize = 60;
     let mut short: String = text.chars().take(LIMIT).flat_map(escape).collect();
     if text.chars().nth(LIMIT).is_some() {

@@ -23,3 +23,5 @@ pub mod metadata;
 pub mod proto;
 pub mod raise;
 pub mod tflite;
+
+pub use excerpt::excerpt;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nae_onnx::check::graph::{Dim, OnnxGraph, OnnxNode, Operator, ValueId};
+use nae_onnx::excerpt;
 use tract_onnx::prelude::*;
 use tract_onnx::tract_core::internal::format_err;
 
@@ -24,7 +25,7 @@ impl Tract {
             let reason = format!(
                 "tract computes wrong values of node `{}`: it exchanges the operands of Sub or Div if the first has one number for \
                  each channel",
-                node.name.chars().take(60).collect::<String>().escape_debug()
+                excerpt(&node.name)
             );
             return Err(BackendError::Load { backend: KIND, reason });
         }
@@ -51,15 +52,8 @@ impl Tract {
 /// channel, constant or not, then tract exchanges the two. Some convolutions, of one tap for example, are not concerned; all
 /// are taken to be.
 fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<&'g OnnxNode> {
-    let mut needed = vec![false; graph.values.len()];
-    for output in std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside) {
-        needed[graph.output(output)?] = true;
-    }
-    for node in graph.nodes.iter().rev() {
-        if needed[node.output] {
-            node.inputs.iter().for_each(|&input| needed[input] = true);
-        }
-    }
+    let computed = std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside);
+    let needed = graph.ancestors(computed.filter_map(|name| graph.output(name)));
     // Whether a value is a convolution with only operations on single elements, or a change of shape, after it.
     let mut convolved = vec![false; graph.values.len()];
     graph.nodes.iter().filter(|node| needed[node.output]).find(|node| {

@@ -25,6 +25,7 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::{DeployArgs, RangesArg};
+use crate::eval::warn_trained_on;
 
 /// The maximum size of a model in bytes, far above that of any autoencoder for a microcontroller.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
@@ -222,11 +223,8 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
     };
     let (normal, sha256) = load(path, "--calibrate", true)?;
     if metadata.is_some_and(|metadata| metadata.provenance.data_sha256 == sha256) {
-        eprintln!(
-            "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that the \
-             threshold is too low: give normal data that it was not trained on, or the folder of its run, with --data",
-            display(path)
-        );
+        let remedy = "give normal data that it was not trained on, or the folder of its run, with --data";
+        warn_trained_on(path, &format!("the threshold is too low: {remedy}"));
     }
     let outliers = match &args.outliers {
         Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers", false)?.0)),

@@ -19,7 +19,7 @@ use nae_train::methods::{self, Decision};
 use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, CONFIG, RESULT, RunFolder};
 use nae_train::run::Prepared;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Done;
 use crate::args::EvalArgs;
@@ -93,8 +93,8 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     if args.normal.is_some() {
         // The threshold was computed by burn as well.
         let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, Engine::Burn, &device));
-        let trained = RunFolder::data_sha256(path)?;
-        return Ok(Scored::new(given(args, &form, samples, trained.as_deref(), score)?, recorded_threshold(path)?));
+        let (trained, threshold) = (RunFolder::data_sha256(path)?, RunFolder::results(path)?.threshold);
+        return Ok(Scored::new(given(args, &form, samples, trained.as_deref(), score)?, threshold));
     }
     let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
@@ -123,18 +123,6 @@ pub(crate) fn note_missing(folder: &Path, prepared: &Prepared) -> anyhow::Result
         );
     }
     Ok(())
-}
-
-/// The threshold in the results of the run in `folder`; `None` for a run that has not ended, and for the folder of an
-/// earlier version, which has no results.
-fn recorded_threshold(folder: &Path) -> anyhow::Result<Option<f32>> {
-    let path = folder.join(RESULT);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let result: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-    Ok(result["threshold"].as_f64().map(|threshold| threshold as f32))
 }
 
 /// Scores with a model file.
@@ -175,6 +163,14 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
     Ok(Scored::new(given(args, &form, samples, trained.as_deref(), score)?, detector.threshold()))
 }
 
+/// Warns that the model was trained on the data at `path`; `effect` says what follows, and what to do.
+pub(crate) fn warn_trained_on(path: &Path, effect: &str) {
+    eprintln!(
+        "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that {effect}",
+        path.display()
+    );
+}
+
 /// The energies of the given data. `trained` is the SHA-256 of the data that the model was trained on, if it is known.
 fn given(
     args: &EvalArgs,
@@ -192,11 +188,7 @@ fn given(
     let read = |path: &Path| -> anyhow::Result<Vec<f32>> {
         let loaded = form.read(path, Corrupt::Skip)?;
         if path == normal && trained == Some(loaded.sha256.as_str()) {
-            eprintln!(
-                "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that the \
-                 figures are too good: give normal data that it was not trained on",
-                path.display()
-            );
+            warn_trained_on(path, "the figures are too good: give normal data that it was not trained on");
         }
         for warning in &loaded.warnings {
             eprintln!("warning: {}: {warning}", path.display());

@@ -78,6 +78,24 @@ struct Traced {
     auroc: BTreeMap<String, Option<f64>>,
 }
 
+/// What is read again of a finished run's [`RESULT`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RunResults {
+    /// The threshold, an energy; `None` for a model that is not calibrated.
+    pub threshold: Option<f32>,
+    /// The user's outlier sets that the run was evaluated on.
+    pub given_outliers: Vec<GivenOutliers>,
+}
+
+/// One of the user's outlier sets in a run's results.
+#[derive(Clone, Debug, Deserialize)]
+pub struct GivenOutliers {
+    /// The name of the set, as in the table.
+    #[serde(rename = "outliers")]
+    pub name: String,
+}
+
 /// A finished run that is already in a folder, compared with a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishedRun {
@@ -181,28 +199,18 @@ impl RunFolder {
         Ok(preset::recorded(&text, &origin)?.data_sha256)
     }
 
-    /// The names of the user's outlier sets in the results of the run in the folder at `path`; empty for a run that has not
-    /// ended, and for those of earlier versions, which do not record them.
+    /// The results of the run in the folder at `path`; empty for a run that has not ended, and for the folder of an earlier
+    /// version, which has none.
     ///
     /// # Errors
     /// [`RunFolderError`] if the results cannot be read.
-    pub fn given_outliers(path: &Path) -> Result<Vec<String>, RunFolderError> {
-        #[derive(Deserialize)]
-        struct Results {
-            #[serde(default)]
-            given_outliers: Vec<Given>,
-        }
-        #[derive(Deserialize)]
-        struct Given {
-            outliers: String,
-        }
+    pub fn results(path: &Path) -> Result<RunResults, RunFolderError> {
         let file = path.join(RESULT);
         if !file.exists() {
-            return Ok(Vec::new());
+            return Ok(RunResults::default());
         }
         let text = fs::read_to_string(&file).map_err(io(&file))?;
-        let results: Results = serde_json::from_str(&text).map_err(|cause| RunFolderError::at(&file, cause))?;
-        Ok(results.given_outliers.into_iter().map(|set| set.outliers).collect())
+        serde_json::from_str(&text).map_err(|cause| RunFolderError::at(&file, cause))
     }
 
     /// The path of the folder.

@@ -20,7 +20,7 @@ pub(crate) mod tensorboard;
 pub(crate) mod warnings;
 pub use conclusion::{Conclusion, Finished, ReportError};
 pub use error::RunFolderError;
-pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, FinishedRun, RESULT, RunFolder};
+pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, FinishedRun, GivenOutliers, RESULT, RunFolder, RunResults};
 pub use metrics::METRICS;
 pub use resume::{Facts, RESUME, Resume};
 pub use summary::Summary;

@@ -299,6 +299,18 @@ impl OnnxGraph {
         }
     }
 
+    /// For each value, whether one of `values` is computed from it, or it is one of them itself.
+    pub fn ancestors(&self, values: impl IntoIterator<Item = ValueId>) -> Vec<bool> {
+        let mut needed = vec![false; self.values.len()];
+        values.into_iter().for_each(|value| needed[value] = true);
+        for node in self.nodes.iter().rev().filter(|node| node.output < self.values.len()) {
+            if needed[node.output] {
+                node.inputs.iter().for_each(|&input| needed[input] = true);
+            }
+        }
+        needed
+    }
+
     /// Channels, height and width of `[N, C, H, W]`, or length, 1, 1 of `[N, D]`.
     pub fn sample_shape(&self, value: ValueId) -> Option<nae_core::Shape> {
         match *self.values.get(value)?.shape.as_slice() {

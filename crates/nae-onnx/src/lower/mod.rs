@@ -106,7 +106,7 @@ fn lower_to(target: Target, model: &CheckedModel) -> Result<(Graph, Scales), Low
     let mut lowering = Lowering::new(target, graph, input);
     // The last layer must be the reconstruction, so that layers only for the latent come first.
     for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
-        let needed = ancestors(graph, outputs);
+        let needed = graph.ancestors([outputs]);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
             if !lowering.knows(node.output) {
                 lowering.node(node)?;
@@ -141,7 +141,7 @@ pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Ve
     for name in names {
         let value = graph.output(name).filter(|value| graph.sample_shape(*value).is_some());
         let value = value.ok_or_else(|| LowerError::NoOutput { name: excerpt(name), found: described(graph) })?;
-        let needed = ancestors(graph, value);
+        let needed = graph.ancestors([value]);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
             if !lowering.knows(node.output) {
                 lowering.node(node)?;
@@ -213,18 +213,6 @@ fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
         image: crate::builder::display_shape(image),
         found: described(graph),
     })
-}
-
-/// Which values a value depends on, including itself.
-fn ancestors(graph: &OnnxGraph, value: ValueId) -> Vec<bool> {
-    let mut needed = vec![false; graph.values.len()];
-    needed[value] = true;
-    for node in graph.nodes.iter().rev().filter(|n| n.output < graph.values.len()) {
-        if needed[node.output] {
-            node.inputs.iter().for_each(|&i| needed[i] = true);
-        }
-    }
-    needed
 }
 
 /// Adds metadata to the graph after checking them against it.
