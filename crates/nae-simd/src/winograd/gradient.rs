@@ -1,13 +1,16 @@
 //! The gradient of the weights of a convolution of three by three taps, computed on transformed tiles: the values that
-//! the forward pass multiplies at each of sixteen places are summed here over the tiles. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G,
-//! with d a tile of the input and g the four gradients of its output.
+//! the forward pass multiplies at each of the 36 places are summed here over the tiles. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G,
+//! with d a tile of the input and g the sixteen gradients of its output.
 
 use pulp::{Simd, WithSimd};
 
-use super::{APART, PLACES, TILES, is_quicker, place, stride, tiles_of_one, transform};
+use super::{
+    APART, FAR, NEAR, OUTPUTS, PLACES, SIDE, TILES, column_of, is_quicker, pixels_of_column, place, row_of, rows_from,
+    stride, tiles_of_one, times, transform,
+};
 use crate::geometry::KernelWindow;
 use crate::instructions::{lanes, on_vectors_of};
-use crate::plane::{Planes, Size};
+use crate::plane::Planes;
 use crate::sums::VECTORS;
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
@@ -40,7 +43,7 @@ impl WithSimd for Sums<'_> {
         let mut inputs = workspace.take(PLACES * stride(from));
         let mut outputs = workspace.take(PLACES * stride(to));
         let mut sums = workspace.take(PLACES * (from * to + APART));
-        let mut zeros = workspace.take(from);
+        let mut zeros = workspace.take((self.wide.size.w * from).max(self.narrow.size.w * to));
         zeros.fill(0.0);
         sums.fill(0.0);
         let total = self.narrow.n * tiles_of_one(self.narrow.size);
@@ -49,7 +52,7 @@ impl WithSimd for Sums<'_> {
             for tile in 0..count {
                 let at = place(self.narrow.size, first + tile);
                 transform(simd, self.wide, at, 0, &zeros, tile, &mut inputs);
-                spread(simd, self.narrow, at, tile, &mut outputs);
+                spread(simd, self.narrow, at, &zeros, tile, &mut outputs);
             }
             for place in 0..PLACES {
                 let inputs = &inputs[place * stride(from)..][..count * from];
@@ -83,16 +86,16 @@ impl Sums<'_> {
         let vectors = to / S::F32_LANES;
         let (pairs, between) = (from * vectors, (from * to + APART) / S::F32_LANES);
         for pair in 0..pairs {
-            let mut rows = [[simd.splat_f32s(0.0); 4]; 3];
-            for column in 0..4 {
-                let at = |row: usize| sums[(4 * row + column) * between + pair];
-                let taps = taps(simd, [at(0), at(1), at(2), at(3)]);
-                for (row, tap) in rows.iter_mut().zip(taps) {
-                    row[column] = tap;
-                }
-            }
-            for (row, values) in rows.into_iter().enumerate() {
-                for (column, tap) in taps(simd, values).into_iter().enumerate() {
+            let columns = [
+                taps(simd, column_of(sums, between, pair, 0)),
+                taps(simd, column_of(sums, between, pair, 1)),
+                taps(simd, column_of(sums, between, pair, 2)),
+                taps(simd, column_of(sums, between, pair, 3)),
+                taps(simd, column_of(sums, between, pair, 4)),
+                taps(simd, column_of(sums, between, pair, 5)),
+            ];
+            for row in 0..3 {
+                for (column, tap) in taps(simd, row_of(&columns, row)).into_iter().enumerate() {
                     let gradient = &mut gradient[(3 * row + column) * pairs + pair];
                     *gradient = simd.add_f32s(*gradient, tap);
                 }
@@ -101,28 +104,33 @@ impl Sums<'_> {
     }
 }
 
-/// Computes A·g·Aᵀ of the four gradients at `[image, y, x]` and writes it to the values of `tile`; zeros past the last
-/// row and column.
+/// Computes A·g·Aᵀ of the sixteen gradients from `[image, y, x]` on and writes it to the values of `tile`; `zeros` are a
+/// row past the last one.
 #[inline(always)]
-fn spread<S: Simd>(simd: S, narrow: &Planes, [image, y, x]: [usize; 3], tile: usize, values: &mut [f32]) {
-    let Size { h, w, c } = narrow.size;
-    let image = &narrow.data[image * h * w * c..][..h * w * c];
+fn spread<S: Simd>(
+    simd: S,
+    narrow: &Planes,
+    [image, y, x]: [usize; 3],
+    zeros: &[f32],
+    tile: usize,
+    values: &mut [f32],
+) {
+    let rows = rows_from::<S, OUTPUTS>(narrow, image, y, zeros);
     let (values, _) = S::as_mut_simd_f32s(values);
-    let (vectors, between) = (c / S::F32_LANES, stride(c) / S::F32_LANES);
+    let (vectors, between) = (narrow.size.c / S::F32_LANES, stride(narrow.size.c) / S::F32_LANES);
     for v in 0..vectors {
-        let mut columns = [[simd.splat_f32s(0.0); 4]; 2];
-        for (dx, column) in columns.iter_mut().enumerate() {
-            let mut pixels = [simd.splat_f32s(0.0); 2];
-            for (dy, pixel) in pixels.iter_mut().enumerate() {
-                if y + dy < h && x + dx < w {
-                    *pixel = S::as_simd_f32s(&image[((y + dy) * w + x + dx) * c..][..c]).0[v];
-                }
-            }
-            *column = four(simd, pixels);
-        }
-        for row in 0..4 {
-            for (column, value) in four(simd, [columns[0][row], columns[1][row]]).into_iter().enumerate() {
-                values[(4 * row + column) * between + tile * vectors + v] = value;
+        let column = |k: usize| pixels_of_column(simd, &rows, x + k, [vectors, v]);
+        let columns = [
+            at_points(simd, column(0)),
+            at_points(simd, column(1)),
+            at_points(simd, column(2)),
+            at_points(simd, column(3)),
+        ];
+        for row in 0..SIDE {
+            let [a, b, c, d] = &columns;
+            let values = &mut values[SIDE * row * between + tile * vectors + v..][..5 * between + 1];
+            for (column, value) in at_points(simd, [a[row], b[row], c[row], d[row]]).into_iter().enumerate() {
+                values[column * between] = value;
             }
         }
     }
@@ -130,16 +138,29 @@ fn spread<S: Simd>(simd: S, narrow: &Planes, [image, y, x]: [usize; 3], tile: us
 
 /// A times a column.
 #[inline(always)]
-fn four<S: Simd>(simd: S, [a, b]: [S::f32s; 2]) -> [S::f32s; 4] {
-    [a, simd.add_f32s(a, b), simd.sub_f32s(a, b), simd.neg_f32s(b)]
+fn at_points<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; OUTPUTS]) -> [S::f32s; SIDE] {
+    let ([even_near, odd_near], [even_far, odd_far]) =
+        ([times(simd, 0.5, c, a), times(simd, 0.5, d, b)], [times(simd, 2.0, c, a), times(simd, 2.0, d, b)]);
+    [
+        a,
+        times(simd, NEAR, odd_near, even_near),
+        times(simd, -NEAR, odd_near, even_near),
+        times(simd, FAR, odd_far, even_far),
+        times(simd, -FAR, odd_far, even_far),
+        d,
+    ]
 }
 
 /// Gᵀ times a column.
 #[inline(always)]
-fn taps<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
-    let half = simd.splat_f32s(0.5);
-    let (sum, difference) = (simd.mul_f32s(half, simd.add_f32s(b, c)), simd.mul_f32s(half, simd.sub_f32s(b, c)));
-    [simd.add_f32s(a, sum), difference, simd.add_f32s(sum, d)]
+fn taps<S: Simd>(simd: S, [a, b, c, d, e, f]: [S::f32s; SIDE]) -> [S::f32s; 3] {
+    let (even_near, even_far) = (simd.add_f32s(b, c), simd.add_f32s(d, e));
+    let (odd_near, odd_far) = (simd.sub_f32s(b, c), simd.sub_f32s(d, e));
+    [
+        times(simd, -1.0 / 1.5, even_near, times(simd, 1.0 / 6.0, even_far, a)),
+        times(simd, -NEAR / 1.5, odd_near, simd.mul_f32s(simd.splat_f32s(FAR / 6.0), odd_far)),
+        times(simd, 1.0 / 3.0, simd.sub_f32s(even_far, even_near), f),
+    ]
 }
 
 /// Adds to `sums`, `[wide channel][narrow channel]`, the products of `inputs` and `outputs` over the tiles at one
@@ -194,12 +215,13 @@ fn block<S: Simd, const P: usize, const V: usize>(
 mod tests {
     use super::*;
     use crate::gradient::weight_gradient;
+    use crate::plane::Size;
 
-    /// Compares with sums over all windows in float64; with rows and columns where tiles of two exceed the plane, and
+    /// Compares with sums over all windows in float64; with rows and columns where tiles exceed the plane, and
     /// with several batches of tiles.
     #[test]
     fn gradients_are_those_of_the_definition() {
-        for [n, h, w, from, to, padding] in [[2, 4, 4, 32, 32, 0], [1, 7, 5, 64, 32, 0], [9, 5, 8, 32, 48, 1]] {
+        for [n, h, w, from, to, padding] in [[2, 4, 4, 16, 32, 0], [1, 7, 5, 64, 32, 0], [9, 5, 8, 32, 48, 1]] {
             let [wide, narrow] =
                 [Size { h: h + 2 - 2 * padding, w: w + 2 - 2 * padding, c: from }, Size { h, w, c: to }];
             let planes = |size: Size, factor: f32| {
