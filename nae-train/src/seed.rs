@@ -27,6 +27,8 @@ pub enum Stream {
     Trial = 9,
     /// The initial weights that other methods have besides an autoencoder's.
     BaselineWeights = 10,
+    /// The random numbers of the chains on further manifolds.
+    ManifoldChains = 11,
 }
 
 impl Stream {

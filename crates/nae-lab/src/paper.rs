@@ -33,6 +33,7 @@
 //! | the recovery likelihood, which attracts chains to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
 //! | steps along the direction of the gradient, on the sphere along it (MPDR) | `normalize` of [`Langevin`](nae_train::sample::Langevin) | `nae-train/tests/method/chain.rs` `chains_on_the_sphere_are_those_of_float64` |
 //! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
+//! | several of them, of different D_z (MPDR-R) |  [`NaeMethod::and_on_manifold_of`](nae_train::methods::nae::NaeMethod::and_on_manifold_of) | `nae-train/src/methods/nae.rs` `every_manifold_has_its_part_of_the_negative_samples` |
 //! | an energy that is a network's output, and several manifolds (MPDR-S) | [`ManifoldDiffusion`](nae_train::config::ManifoldDiffusion) | `nae-train/src/methods/mpdr.rs` `latent_chains_go_down_the_energy_of_the_manifolds_images`, `every_manifold_has_its_part_of_the_batch`, `the_manifolds_learn_before_the_network_does`; `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss` |
 //!
 //! # Section 5.1: technicalities

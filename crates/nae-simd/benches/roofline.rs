@@ -166,8 +166,9 @@ fn main() {
         };
         // Which weight stands where does not change the time.
         let any = |o: usize, i: usize, r: usize, c: usize| weight[(o * inp.max(out) + i + r + c) % weight.len()];
-        let forward = Kernel::new(reading, window, [from, to], Negligible::Trained, &[], any);
-        let backward = Kernel::new(back, window, [to, from], Negligible::Trained, &[], any);
+        let negligible = Negligible::trained(&weight);
+        let forward = Kernel::new(reading, window, [from, to], negligible, &[], any);
+        let backward = Kernel::new(back, window, [to, from], negligible, &[], any);
         let x = Planes::from_channels_first(&workspace, SHARD, from, &values(SHARD * from.len()));
         let g = Planes::from_channels_first(&workspace, SHARD, to, &values(SHARD * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };

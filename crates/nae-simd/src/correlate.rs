@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::geometry::Class;
 use crate::instructions::{dispatch, on_vectors_of};
-use crate::kernel::{Kernel, Phase};
+use crate::kernel::{Kernel, Phase, Weights, Windows};
 use crate::plane::Planes;
 use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
@@ -24,13 +24,15 @@ const WORTHWHILE: usize = 64;
 pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes {
     debug_assert_eq!(input.size, kernel.from);
     let mut output = Planes::scratch(input.workspace(), input.n, kernel.to);
-    match (kernel.lanes, &kernel.winograd) {
-        (Some(lanes), Some(winograd)) => {
-            let pass = winograd::Pass { winograd, bias: &kernel.bias, input, finish, output: &mut output };
-            on_vectors_of(lanes, pass);
+    match &kernel.weights {
+        Weights::Narrow(windows) => dispatch(Narrow { input, kernel, windows, finish, output: &mut output }),
+        Weights::Wide(lanes, windows) => {
+            on_vectors_of(*lanes, Wide { input, kernel, windows, finish, output: &mut output });
         }
-        (Some(lanes), None) => on_vectors_of(lanes, Wide { input, kernel, finish, output: &mut output }),
-        (None, _) => dispatch(Narrow { input, kernel, finish, output: &mut output }),
+        Weights::Winograd(lanes, winograd) => {
+            let pass = winograd::Pass { winograd, bias: &kernel.bias, input, finish, output: &mut output };
+            on_vectors_of(*lanes, pass);
+        }
     }
     output
 }
@@ -42,6 +44,7 @@ pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes 
 struct Wide<'a> {
     input: &'a Planes,
     kernel: &'a Kernel,
+    windows: &'a Windows,
     finish: Finish<'a>,
     output: &'a mut Planes,
 }
@@ -54,8 +57,9 @@ impl WithSimd for Wide<'_> {
         let kernel = self.kernel;
         let step = VECTORS * S::F32_LANES;
         let in_cache = (CACHED / kernel.from.len().max(1)).max(1);
-        for class in &kernel.classes {
-            let phase = &kernel.phases[class.rows.phase][class.columns.phase];
+        let windows = self.windows;
+        for class in &windows.classes {
+            let phase = &windows.phases[class.rows.phase][class.columns.phase];
             let images = in_cache.max(WORTHWHILE / class.pixels.len());
             for first in (0..self.input.n).step_by(images) {
                 let images = first..(first + images).min(self.input.n);
@@ -139,6 +143,7 @@ impl Wide<'_> {
 struct Narrow<'a> {
     input: &'a Planes,
     kernel: &'a Kernel,
+    windows: &'a Windows,
     finish: Finish<'a>,
     output: &'a mut Planes,
 }
@@ -151,11 +156,11 @@ impl WithSimd for Narrow<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { input, kernel, finish, output } = self;
+        let Self { input, kernel, windows, finish, output } = self;
         let (from, to) = (kernel.from, kernel.to);
         let row_len = from.w * from.c;
-        for class in &kernel.classes {
-            let phase = &kernel.phases[class.rows.phase][class.columns.phase];
+        for class in &windows.classes {
+            let phase = &windows.phases[class.rows.phase][class.columns.phase];
             // The lanes of a value are those that it has in a whole window, wherever the window is cut off.
             let (skip, len) = (class.columns.first * from.c, class.columns.len * from.c);
             let lead = skip % S::F32_LANES;

@@ -15,17 +15,30 @@ pub struct Kernel {
     pub from: Size,
     /// Shape of an output.
     pub to: Size,
+    /// One bias for each output channel, and zeros up to whole vectors.
+    pub bias: Vec<f32>,
+    /// The weights, laid out for the fastest loop.
+    pub weights: Weights,
+}
+
+/// The weights of a kernel in the order in which a loop reads them.
+#[derive(Clone, Debug)]
+pub enum Weights {
+    /// Vectors run along the window: too few output channels to fill one.
+    Narrow(Windows),
+    /// Vectors of so many output channels.
+    Wide(usize, Windows),
+    /// The same, with the kernel transformed.
+    Winograd(usize, Winograd),
+}
+
+/// The weights for sums over windows of the input.
+#[derive(Clone, Debug)]
+pub struct Windows {
     /// Output pixels by the part of the kernel they read.
     pub classes: Vec<Class>,
     /// `phases[row phase][column phase]`.
     pub phases: Vec<Vec<Phase>>,
-    /// Number of channels of a vector; `None` if there are too few output channels to fill one: vectors then run along
-    /// the window.
-    pub lanes: Option<usize>,
-    /// One bias for each output channel, and zeros up to whole vectors.
-    pub bias: Vec<f32>,
-    /// The same kernel transformed, if that is faster.
-    pub winograd: Option<Winograd>,
 }
 
 /// The weights of one phase.
@@ -53,13 +66,20 @@ const LEAST_SHARE: f32 = 1.0 / (1 << 30) as f32;
 /// be all that an output is made of, or multiply an input that is as much larger.
 const LEAST: f32 = 1.0 / (1u128 << 100) as f32;
 
-/// Which weights of a kernel are so small that they are set to zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Negligible {
-    /// Those of a network in training, by their share of the kernel's largest.
-    Trained,
-    /// Those whose products may be subnormal numbers.
-    Scored,
+/// Which weights of a kernel are so small that they are set to zero: those below this number.
+#[derive(Clone, Copy, Debug)]
+pub struct Negligible(f32);
+
+impl Negligible {
+    /// For a network in training, by their share of the largest of the kernel's `weights`.
+    pub fn trained(weights: &[f32]) -> Self {
+        Self(LEAST_SHARE * weights.iter().fold(0.0f32, |largest, weight| largest.max(weight.abs())))
+    }
+
+    /// For a network that scores: those whose products may be subnormal numbers.
+    pub const fn scored() -> Self {
+        Self(LEAST)
+    }
 }
 
 impl Kernel {
@@ -88,10 +108,7 @@ impl Kernel {
         weight: impl Fn(usize, usize, usize, usize) -> f32,
     ) -> Self {
         let [rows, columns] = window.kernel.map(|side| taps(reading, side, window.stride));
-        let least = match negligible {
-            Negligible::Trained => LEAST_SHARE * largest(window, from, to, &weight),
-            Negligible::Scored => LEAST,
-        };
+        let Negligible(least) = negligible;
         let least_bias = least.min(NEGLIGIBLE);
         let weight = |o, i, r, c| zero_below(least, weight(o, i, r, c));
         let lanes = (to.c >= NARROW).then(|| lanes(to.c));
@@ -110,28 +127,21 @@ impl Kernel {
             }
             Phase { span, taps: rows.len() * span, weights }
         };
-        let phases = rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect();
+        let windows = || Windows {
+            classes: classes(reading, window, from, to),
+            phases: rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect(),
+        };
         let padded = blocks.last().map_or(0, |block| block.end);
         let bias = (0..padded).map(|o| zero_below(least_bias, bias.get(o).copied().unwrap_or(0.0))).collect();
-        let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, weight));
-        Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias, winograd }
+        let weights = match lanes {
+            None => Weights::Narrow(windows()),
+            Some(lanes) => match Winograd::new(reading, window, [from, to], lanes, weight) {
+                Some(winograd) => Weights::Winograd(lanes, winograd),
+                None => Weights::Wide(lanes, windows()),
+            },
+        };
+        Self { from, to, bias, weights }
     }
-}
-
-/// The largest magnitude of a kernel's weights.
-fn largest(window: KernelWindow, from: Size, to: Size, weight: impl Fn(usize, usize, usize, usize) -> f32) -> f32 {
-    let [rows, columns] = window.kernel;
-    let mut largest = 0.0f32;
-    for o in 0..to.c {
-        for i in 0..from.c {
-            for r in 0..rows {
-                for c in 0..columns {
-                    largest = largest.max(weight(o, i, r, c).abs());
-                }
-            }
-        }
-    }
-    largest
 }
 
 /// The output channels that are computed together, filled up to whole vectors.
@@ -152,12 +162,15 @@ mod tests {
     }
 
     fn pointwise(negligible: Negligible, weights: [f32; 2]) -> Vec<f32> {
-        kernel(negligible, weights, 0.0).phases[0][0].weights.clone()
+        match kernel(negligible, weights, 0.0).weights {
+            Weights::Narrow(windows) => windows.phases[0][0].weights.clone(),
+            other => panic!("{other:?} for one channel"),
+        }
     }
 
     #[test]
     fn in_training_weights_that_no_sum_would_show_are_zero() {
-        let pointwise = |weights| pointwise(Negligible::Trained, weights);
+        let pointwise = |weights: [f32; 2]| pointwise(Negligible::trained(&weights), weights);
         assert_eq!(pointwise([-0.5, 1e-8]), [-0.5, 1e-8]);
         assert_eq!(pointwise([-0.5, 1e-10]), [-0.5, 0.0]);
         // Small in absolute value, but not relative to each other.
@@ -168,17 +181,17 @@ mod tests {
 
     #[test]
     fn in_scoring_weights_are_zero_whose_products_may_be_subnormal() {
-        let pointwise = |weights| pointwise(Negligible::Scored, weights);
+        let pointwise = |weights| pointwise(Negligible::scored(), weights);
         assert_eq!(pointwise([1e12, -1e-10]), [1e12, -1e-10]);
         assert_eq!(pointwise([1e-29, -1e-31]), [1e-29, 0.0]);
-        assert_eq!(kernel(Negligible::Scored, [1e12, 0.0], 1e-29).bias[0], 1e-29);
-        assert_eq!(kernel(Negligible::Scored, [0.0, 0.0], 1e-31).bias[0], 0.0);
+        assert_eq!(kernel(Negligible::scored(), [1e12, 0.0], 1e-29).bias[0], 1e-29);
+        assert_eq!(kernel(Negligible::scored(), [0.0, 0.0], 1e-31).bias[0], 0.0);
         assert!(pointwise([f32::NAN, 1.0])[0].is_nan());
     }
 
     #[test]
     fn in_training_a_bias_that_no_sum_would_show_is_zero() {
-        let bias = |weights, bias| kernel(Negligible::Trained, weights, bias).bias[0];
+        let bias = |weights: [f32; 2], bias| kernel(Negligible::trained(&weights), weights, bias).bias[0];
         assert_eq!(bias([0.5, 0.0], 1e-17), 1e-17);
         assert_eq!(bias([0.5, 0.0], -1e-19), 0.0);
         // Next to weights that are still smaller, and alone.

@@ -344,7 +344,8 @@ impl Default for FeedForward {
 #[serde(deny_unknown_fields, default)]
 pub struct ManifoldDiffusion {
     /// D_z of each autoencoder on whose manifold negative samples start; each gets an equal part of the batch. If the
-    /// list is empty, one autoencoder with the preset's D_z is used.
+    /// list is empty, one autoencoder with the preset's D_z is used. An NAE with `training.fixed_manifold` (MPDR-R) uses
+    /// this setting, too; its own D_z must be in the list.
     pub manifolds: Vec<usize>,
     /// The share of the epochs that train these autoencoders, before the network.
     pub manifold_share: f64,

@@ -137,7 +137,9 @@ pub struct Training {
     #[serde(default)]
     pub fixed_decoder: bool,
     /// Whether negative samples stay on the manifold of the pre-trained autoencoder, while the model's own weights
-    /// change (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
+    /// change (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023). With
+    /// [`baselines.mpdr.manifolds`](ManifoldDiffusion::manifolds), an equal part of them is on the manifold of an
+    /// autoencoder of each D_z.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_manifold: bool,
     /// The decay of a running mean of the weights; if given, the mean is the model that is evaluated and kept.
@@ -295,6 +297,16 @@ impl Config {
             require("pretraining.epochs", raw.pretraining.epochs, expected, |&epochs| epochs > 1)?;
             manifolds = self::manifolds(&raw, &architecture)?;
         }
+        if raw.method == MethodKind::Nae && raw.training.fixed_manifold && !raw.baselines.mpdr.manifolds.is_empty() {
+            let dims = &raw.baselines.mpdr.manifolds;
+            let expected = "a list with architecture.latent_dim in it: the energy starts as a copy of that autoencoder";
+            let Some(own) = dims.iter().position(|&dim| dim == architecture.latent_dim()) else {
+                return Err(ConfigError { key: "baselines.mpdr.manifolds", expected, found: format!("{dims:?}") });
+            };
+            manifolds = self::manifolds(&raw, &architecture)?;
+            // That autoencoder is pre-trained in any case.
+            manifolds.remove(own);
+        }
         if raw.method == MethodKind::Pixelcnn {
             let expected =
                 "a network for images of 1 or 3 channels with sides of whole fours, with method = \"pixelcnn\"";
@@ -342,7 +354,8 @@ impl Config {
         &self.raw.baselines
     }
 
-    /// The autoencoders on whose manifolds MPDR's negative samples start; empty for other methods.
+    /// The autoencoders on whose manifolds negative samples start: all of them for MPDR, and for an NAE those besides
+    /// its own pre-trained autoencoder; none for other methods.
     pub(crate) fn manifolds(&self) -> &[AutoencoderSpec] {
         &self.manifolds
     }

@@ -210,6 +210,22 @@ mod tests {
         );
     }
 
+    /// The NAE's own autoencoder is pre-trained in any case; the others are further ones.
+    #[test]
+    fn an_naes_manifolds_include_its_own() {
+        let of = |fixed: bool, dims: &str| {
+            let text = PRESETS[0].text.replace("[training]", &format!("[training]\nfixed_manifold = {fixed}"));
+            parse(&format!("{text}\n[baselines.mpdr]\nmanifolds = {dims}"), "my.toml")
+        };
+        let further = |fixed, dims| -> Vec<usize> {
+            of(fixed, dims).expect("valid").manifolds().iter().map(crate::arch::AutoencoderSpec::latent_dim).collect()
+        };
+        assert_eq!(further(true, "[8, 32, 16, 32]"), [8, 16, 32]);
+        assert!(further(true, "[]").is_empty() && further(false, "[8]").is_empty());
+        let message = of(true, "[8, 16]").expect_err("refused").to_string();
+        assert!(message.contains("baselines.mpdr.manifolds") && message.contains("[8, 16]"), "{message}");
+    }
+
     #[test]
     fn rates_of_training_fall_together() {
         let digits = PRESETS[0].text;

@@ -49,8 +49,8 @@ impl CpuEngine {
         }
     }
 
-    /// Returns the same energies for chains on the manifold of `manifold`, an autoencoder with the same architecture,
-    /// if given.
+    /// Returns the same energies for chains on the manifold of `manifold`, if given: an autoencoder for the same images
+    /// and with the same latent space, whose D_z may be another.
     #[must_use]
     pub fn on_manifold_of(self, manifold: Option<&Autoencoder>, shape: [usize; 3]) -> Self {
         Self { manifold: manifold.map(|manifold| CpuAutoencoder::new(manifold, shape)), ..self }

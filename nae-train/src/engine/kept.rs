@@ -46,7 +46,7 @@ impl KeptEngine {
     }
 
     /// Freezes `model` for chains, for images of `shape` (channels, rows, columns); chains are on the manifold of
-    /// another autoencoder with the same architecture, if given. burn computes precisions below f32.
+    /// another autoencoder, if given, whose D_z may be another. burn computes precisions below f32.
     pub(crate) fn freeze(
         &self,
         model: &Autoencoder,

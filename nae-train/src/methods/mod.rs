@@ -29,6 +29,7 @@ pub(crate) mod igebm;
 pub(crate) mod knn;
 mod log_sum_exp;
 pub(crate) mod mahalanobis;
+pub(crate) mod manifolds;
 mod mixture;
 pub(crate) mod mmd;
 pub(crate) mod mpdr;

@@ -15,8 +15,8 @@ use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use super::autoencoder::AutoencoderMethod;
 use super::energy_network::{Contrast, EnergyNetwork, FrozenNetwork};
+use super::manifolds::{Manifolds, parts};
 use super::optimizer::Optimizer;
 use super::state::{self, Kept, StateError};
 use super::{EpochMethod, Method, Model, UpdateFigures};
@@ -44,7 +44,9 @@ pub(super) fn blank(spec: &AutoencoderSpec, device: &Device) -> EnergyNetwork {
 
 /// Trains autoencoders, and then a network with negative samples that start on their manifolds.
 pub(crate) struct MpdrMethod {
-    manifolds: Vec<Manifold>,
+    manifolds: Manifolds,
+    /// The chains that start on each manifold.
+    samplers: Vec<NegativeSampler>,
     /// The number of samples that the manifolds are trained on, before the network is trained.
     first: usize,
     /// The number of samples so far.
@@ -53,12 +55,6 @@ pub(crate) struct MpdrMethod {
     optimizer: Optimizer,
     rate: f64,
     contrast: Contrast,
-}
-
-/// An autoencoder, and the chains that start on its manifold.
-struct Manifold {
-    method: AutoencoderMethod,
-    sampler: NegativeSampler,
 }
 
 impl MpdrMethod {
@@ -75,13 +71,13 @@ impl MpdrMethod {
         engine: Engine,
         device: &Device,
     ) -> Self {
-        let manifold = |autoencoder: Autoencoder| {
+        let sampler = |autoencoder: &Autoencoder| {
             let noise = NoiseSource::new(noise.rng().random(), 0);
-            let sampler = NegativeSampler::new(settings.sampler(), autoencoder.latent_dim(), noise);
-            Manifold { method: AutoencoderMethod::new(autoencoder, pretraining, None, engine, device), sampler }
+            NegativeSampler::new(settings.sampler(), autoencoder.latent_dim(), noise)
         };
         Self {
-            manifolds: autoencoders.into_iter().map(manifold).collect(),
+            samplers: autoencoders.iter().map(sampler).collect(),
+            manifolds: Manifolds::new(autoencoders, pretraining, engine, device),
             first,
             seen: 0,
             model,
@@ -89,16 +85,6 @@ impl MpdrMethod {
             rate: pretraining.learning_rate,
             contrast: Contrast::new(settings.regularization, engine, device),
         }
-    }
-
-    /// Makes one update of every manifold; the figures are means over them.
-    fn train_manifolds(&mut self, x: &Tensor<4>) -> UpdateFigures {
-        let mut figures = UpdateFigures::default();
-        let weight = 1.0 / self.manifolds.len() as f64;
-        for manifold in &mut self.manifolds {
-            figures.add(&manifold.method.update(x.clone()), weight);
-        }
-        figures
     }
 
     /// Makes one update of the network.
@@ -112,26 +98,18 @@ impl MpdrMethod {
     /// Draws as many negative samples as `x` has images, each part of them on the manifold that this part of `x` is
     /// assigned to.
     fn negatives(&mut self, x: &Tensor<4>) -> Tensor<4> {
-        let (n, count) = (x.dims()[0], self.manifolds.len());
         let network = self.contrast.freeze(&self.model, x);
-        let contrast = &self.contrast;
-        let parts = self.manifolds.iter_mut().enumerate().filter_map(|(k, manifold)| {
-            let (from, to) = (k * n / count, (k + 1) * n / count);
-            // The last batch may have fewer images than there are manifolds.
-            (to > from).then(|| {
-                let part = x.clone().narrow(0, from, to - from);
-                let frozen = OnManifold::new(&network, &manifold.method.model, contrast, &part);
-                manifold.sampler.sample(&frozen, part, 1.0)
-            })
+        let drawn = parts(x.dims()[0], self.manifolds.len()).map(|(k, part)| {
+            let part = x.clone().narrow(0, part.start, part.len());
+            let frozen = OnManifold::new(&network, self.manifolds.get(k), &self.contrast, &part);
+            self.samplers[k].sample(&frozen, part, 1.0)
         });
-        Tensor::cat(parts.collect(), 0)
+        Tensor::cat(drawn.collect(), 0)
     }
 
-    /// The state kept besides the network, with `state` of each manifold's autoencoder.
-    fn rest(&self, state: impl Fn(&AutoencoderMethod) -> Result<ByteBuf, StateError>) -> Result<Rest, StateError> {
-        let of = |manifold: &Manifold| Ok((state(&manifold.method)?, manifold.sampler.clone()));
-        let manifolds = self.manifolds.iter().map(of).collect::<Result<_, StateError>>()?;
-        Ok(Rest { seen: self.seen, manifolds })
+    /// The state kept besides the network, with the states of the manifolds' autoencoders.
+    fn rest(&self, states: Vec<ByteBuf>) -> Rest {
+        Rest { seen: self.seen, manifolds: states.into_iter().zip(self.samplers.iter().cloned()).collect() }
     }
 }
 
@@ -139,7 +117,7 @@ impl Method for MpdrMethod {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let learns = self.seen < self.first;
         self.seen = self.seen.saturating_add(x.dims()[0]);
-        if learns { self.train_manifolds(&x) } else { self.train_network(x) }
+        if learns { self.manifolds.update(x) } else { self.train_network(x) }
     }
 
     fn model(&self) -> &dyn Model {
@@ -147,19 +125,17 @@ impl Method for MpdrMethod {
     }
 
     fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, self.rest(AutoencoderMethod::state)?)
+        state::save(&self.model, &self.optimizer, self.rest(self.manifolds.states()?))
     }
 
     fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
         // Only the samplers are compared here; the autoencoders compare their own states.
-        let mut rest = self.rest(|_| Ok(ByteBuf::new()))?;
+        let mut rest = self.rest(vec![ByteBuf::new(); self.samplers.len()]);
         state::restore(state, image, &mut self.model, &mut self.optimizer, &mut rest)?;
         self.seen = rest.seen;
-        for (manifold, (state, sampler)) in self.manifolds.iter_mut().zip(rest.manifolds) {
-            manifold.method.restore(&state, image)?;
-            manifold.sampler = sampler;
-        }
-        Ok(())
+        let (states, samplers): (Vec<_>, _) = rest.manifolds.into_iter().unzip();
+        self.samplers = samplers;
+        self.manifolds.restore_states(&states, image)
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {
@@ -170,7 +146,7 @@ impl Method for MpdrMethod {
 impl EpochMethod for MpdrMethod {
     fn set_learning_rate(&mut self, rate: f64) {
         self.rate = rate;
-        self.manifolds.iter_mut().for_each(|manifold| manifold.method.set_learning_rate(rate));
+        self.manifolds.set_learning_rate(rate);
     }
 }
 
@@ -302,7 +278,7 @@ mod tests {
         let x = images(1);
         let found = wide(method.negatives(&x));
         let [first, second] = [0, 1].map(|k| {
-            let whole = method.manifolds[k].method.model.valid().reconstruct(x.clone());
+            let whole = method.manifolds.get(k).valid().reconstruct(x.clone());
             wide(whole.clamp(0.0, 1.0))
         });
         let (of_first, of_second) = (&first[..18 * 36], &second[18 * 36..]);
@@ -312,10 +288,11 @@ mod tests {
         assert!(apart(&first, &second) > 1e-2, "the manifolds are told apart");
         // The two manifolds draw their own random numbers, and a single image goes to the last manifold.
         assert_eq!(wide(method.negatives(&x.narrow(0, 0, 1))).len(), 36);
-        let mut moving =
-            self::method(0, &ManifoldDiffusion { latent_steps: 0, steps: 0, ..Default::default() }, Engine::Cpu);
+        let settings = ManifoldDiffusion { latent_steps: 0, steps: 0, ..Default::default() };
+        let mut moving = self::method(0, &settings, Engine::Cpu);
         let same = images(1).narrow(0, 0, 1).repeat_dim(0, 36);
-        moving.manifolds[1].method.model = moving.manifolds[0].method.model.clone();
+        let twice = [0, 0].map(|k| moving.manifolds.get(k).clone());
+        moving.manifolds = Manifolds::new(twice, Pretraining::new(1, 37, 1e-2), Engine::Cpu, &Device::flex());
         let drawn = wide(moving.negatives(&same));
         assert!(apart(&drawn[..36], &drawn[18 * 36..19 * 36]) > 1e-3, "the same noise in both parts");
     }
@@ -326,7 +303,7 @@ mod tests {
     fn the_manifolds_learn_before_the_network_does() {
         let mut method = method(2 * 37, &ManifoldDiffusion { steps: 2, ..ManifoldDiffusion::default() }, Engine::Cpu);
         let state = |method: &MpdrMethod| {
-            let manifolds = method.manifolds.iter().flat_map(|manifold| numbers(&manifold.method.model)).collect();
+            let manifolds = (0..2).flat_map(|k| numbers(method.manifolds.get(k))).collect();
             // The power iteration's vectors are not compared, since they change at every update.
             (manifolds, numbers(&method.model.head)) as (Vec<f64>, Vec<f64>)
         };

@@ -13,6 +13,7 @@ use serde_bytes::ByteBuf;
 use super::autoencoder::coefficient;
 use super::balance::Balance;
 use super::gradients::{BatchLoss, add_l2, sharded};
+use super::manifolds::parts;
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, Kept, StateError};
 use super::{Decision, Method, Model, UpdateFigures};
@@ -24,7 +25,7 @@ use crate::energy::{distance, energy, mean, mean_squared_norm};
 use crate::engine::Engine;
 use crate::engine::cpu::add;
 use crate::engine::kept::KeptEngine;
-use crate::sample::NegativeSampler;
+use crate::sample::{Acceptance, NegativeSampler};
 use crate::shard;
 
 /// The loss and the two energies in it.
@@ -136,12 +137,18 @@ impl Model for NormalizedAutoencoder {
     }
 }
 
+/// Chains on a manifold.
+struct Chains {
+    /// The autoencoder on whose manifold the negative samples are; `None` for the model's own.
+    manifold: Option<Autoencoder>,
+    sampler: NegativeSampler,
+}
+
 /// Trains a normalized autoencoder.
 pub struct NaeMethod {
     model: NormalizedAutoencoder,
-    sampler: NegativeSampler,
-    /// The autoencoder on whose manifold the negative samples are; `None` for the model's own.
-    manifold: Option<Autoencoder>,
+    /// Each draws an equal part of the negative samples.
+    chains: Vec<Chains>,
     optimizer: Optimizer,
     rates: Rates,
     /// The factor of all learning rates.
@@ -169,8 +176,7 @@ impl NaeMethod {
         };
         Self {
             model,
-            sampler,
-            manifold: None,
+            chains: vec![Chains { manifold: None, sampler }],
             optimizer: Optimizer::new(None),
             rates,
             rate_factor: 1.0,
@@ -194,8 +200,37 @@ impl NaeMethod {
     /// autoencoder).
     #[must_use]
     pub fn on_manifold_of(mut self, manifold: Autoencoder) -> Self {
-        self.manifold = Some(manifold);
+        self.chains[0].manifold = Some(manifold);
         self
+    }
+
+    /// Draws an equal part of the negative samples on the manifold of `manifold`, which is not trained and may have
+    /// another D_z, by `sampler`.
+    #[must_use]
+    pub fn and_on_manifold_of(mut self, manifold: Autoencoder, sampler: NegativeSampler) -> Self {
+        self.chains.push(Chains { manifold: Some(manifold), sampler });
+        self
+    }
+
+    /// Draws as many negative samples as `x` has images.
+    fn draw(&mut self, x: &Tensor<4>) -> Tensor<4> {
+        let [n, c, h, w] = x.dims();
+        let (model, temperature, count) = (&self.model.autoencoder, self.model.temperature(), self.chains.len());
+        let drawn = parts(n, count).map(|(k, part)| {
+            let Chains { manifold, sampler } = &mut self.chains[k];
+            let frozen = self.engine.freeze(model, manifold.as_ref(), [c, h, w], sampler.precision());
+            sampler.sample(&*frozen, x.clone().narrow(0, part.start, part.len()), temperature)
+        });
+        Tensor::cat(drawn.collect(), 0)
+    }
+
+    /// The shares of accepted steps, of those chains that are corrected; means over all manifolds.
+    fn acceptance(&self) -> Acceptance {
+        let mean = |share: fn(Acceptance) -> Option<f64>| {
+            let shares: Vec<f64> = self.chains.iter().filter_map(|chains| share(chains.sampler.acceptance())).collect();
+            (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+        };
+        Acceptance { latent: mean(|acceptance| acceptance.latent), visible: mean(|acceptance| acceptance.visible) }
     }
 
     /// Sets the weight of the negative samples as after an update on data of this mean energy, if there is a limit.
@@ -261,6 +296,13 @@ impl NaeMethod {
         }
     }
 
+    /// The state besides weights and moments.
+    fn rest(&self) -> Rest {
+        let mut samplers = self.chains.iter().map(|chains| chains.sampler.clone());
+        let first = samplers.next().expect("there is at least one manifold");
+        Rest(self.temperature.clone(), first, self.balance, samplers.collect())
+    }
+
     /// T is learned from (mean E(x) − mean E(x′))/T with constant energies; Adam changes log T, so that T stays
     /// positive.
     fn learn_temperature(&mut self, figures: &UpdateFigures) {
@@ -277,12 +319,7 @@ impl NaeMethod {
 
 impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let [_, c, h, w] = x.dims();
-        let (model, precision) = (&self.model.autoencoder, self.sampler.precision());
-        let manifold = self.manifold.as_ref();
-        let frozen = self.engine.freeze(model, manifold, [c, h, w], precision);
-        let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
-        drop(frozen);
+        let negatives = self.draw(&x);
         self.negatives = Some(negatives.clone());
         let mut figures = self.update_against(x, negatives);
         if let (Some(balance), Some(energy)) = (&mut self.balance, figures.get("positive_energy")) {
@@ -293,7 +330,7 @@ impl Method for NaeMethod {
             figures.add(&UpdateFigures::new([("temperature", f64::from(self.model.temperature()))]), 1.0);
             self.learn_temperature(&figures);
         }
-        let acceptance = self.sampler.acceptance();
+        let acceptance = self.acceptance();
         for (name, share) in [("latent_acceptance", acceptance.latent), ("acceptance", acceptance.visible)] {
             figures.add(&UpdateFigures::new(share.map(|share| (name, share))), 1.0);
         }
@@ -305,13 +342,17 @@ impl Method for NaeMethod {
     }
 
     fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, (&self.temperature, &self.sampler, &self.balance))
+        state::save(&self.model, &self.optimizer, self.rest())
     }
 
     fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
-        let mut rest = Rest(self.temperature.clone(), self.sampler.clone(), self.balance);
+        let mut rest = self.rest();
         state::restore(state, image, &mut self.model, &mut self.optimizer, &mut rest)?;
-        Rest(self.temperature, self.sampler, self.balance) = rest;
+        let Rest(temperature, first, balance, further) = rest;
+        (self.temperature, self.balance) = (temperature, balance);
+        for (chains, sampler) in self.chains.iter_mut().zip(std::iter::once(first).chain(further)) {
+            chains.sampler = sampler;
+        }
         Ok(())
     }
 
@@ -325,17 +366,23 @@ impl Method for NaeMethod {
 struct Rest(
     Option<ScalarAdam>,
     NegativeSampler,
-    // States of earlier versions end before this.
+    // States of earlier versions end before this,
     #[serde(default)] Option<Balance>,
+    // or before this: the samplers of further manifolds.
+    #[serde(default)] Vec<NegativeSampler>,
 );
 
 impl Kept for Rest {
     fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
-        let Self(temperature, sampler, balance) = self;
+        let Self(temperature, sampler, balance, further) = self;
         if temperature.is_some() != begun.0.is_some() || balance.is_some() != begun.2.is_some() {
             return Some("settings");
         }
-        sampler.difference(&begun.1, image)
+        if further.len() != begun.3.len() {
+            return Some("manifolds");
+        }
+        let differ = |(kept, begun): (&NegativeSampler, &NegativeSampler)| kept.difference(begun, image);
+        sampler.difference(&begun.1, image).or_else(|| further.iter().zip(&begun.3).find_map(differ))
     }
 }
 
@@ -393,7 +440,8 @@ mod tests {
     #[test]
     fn a_state_without_a_limit_is_read() {
         let nae = method(start(16), &config().training(), Engine::Cpu);
-        let before = state::save(&nae.model, &nae.optimizer, (&nae.temperature, &nae.sampler)).expect("written");
+        let before =
+            state::save(&nae.model, &nae.optimizer, (&nae.temperature, &nae.chains[0].sampler)).expect("written");
         let mut other = method(start(16), &config().training(), Engine::Cpu);
         let image = Shape::new(1, 16, 16);
         other.restore(&before, image).expect("read");
@@ -476,6 +524,45 @@ mod tests {
             let apart = found.iter::<f32>().zip(expected.iter::<f32>()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(apart < 1e-5, "update {update}: {apart}");
         }
+    }
+
+    /// The first half of a batch is on the manifold of the one autoencoder, the second half on that of another D_z, whose
+    /// latents are drawn from other random numbers.
+    #[test]
+    fn every_manifold_has_its_part_of_the_negative_samples() {
+        use crate::sample::Start;
+
+        let (model, other, [x, _]) = (start(16), start(4), batches());
+        let mut sampling = config().sampler();
+        sampling.start = Start::OnManifold { replay_buffer: None };
+        (sampling.visible_chain.steps, sampling.visible_chain.bounds) = (0, None);
+        if let Some(chain) = &mut sampling.latent_chain {
+            chain.steps = 0;
+        }
+        let sampler = |dim, seed| NegativeSampler::new(sampling, dim, NoiseSource::new(seed, 0));
+        let of = |training: &Training| {
+            let nae = NormalizedAutoencoder::new(model.clone(), 1.0);
+            NaeMethod::new(nae, training, sampler(16, 3), Engine::Cpu, &Device::flex())
+                .on_manifold_of(model.clone())
+                .and_on_manifold_of(other.clone(), sampler(4, 5))
+        };
+        let mut nae = of(&config().training());
+        nae.update(x.clone());
+        let image = |manifold: &Autoencoder, dim: usize, seed: u64| {
+            let z = NoiseSource::new(seed, 0).latents(LatentSpace::Sphere, 20, dim, &Device::flex());
+            manifold.valid().decode(z)
+        };
+        let expected = Tensor::cat(vec![image(&model, 16, 3), image(&other, 4, 5)], 0).into_data();
+        let found = nae.negatives().expect("after an update").clone().into_data();
+        let apart = found.iter::<f32>().zip(expected.iter::<f32>()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-5, "{apart}");
+        // A batch with a single image is on the last manifold.
+        nae.update(x.narrow(0, 0, 1));
+        assert_eq!(nae.negatives().expect("after an update").dims()[0], 1);
+        let (state, shape) = (nae.state().expect("written"), Shape::new(1, 16, 16));
+        of(&config().training()).restore(&state, shape).expect("its own");
+        let refused = method(start(16), &config().training(), Engine::Cpu).restore(&state, shape);
+        assert!(matches!(refused, Err(StateError::OtherRun("manifolds"))));
     }
 
     #[test]

@@ -37,6 +37,7 @@ use crate::methods::dagmm::{DagmmMethod, GaussianMixtureAutoencoder};
 use crate::methods::ganomaly::{Ganomaly, GanomalyMethod};
 use crate::methods::glow::{Glow, GlowMethod};
 use crate::methods::igebm::{self, IgebmMethod};
+use crate::methods::manifolds::Manifolds;
 use crate::methods::mpdr::{self, MpdrMethod};
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::pixelcnn::{PixelCnn, PixelCnnMethod};
@@ -147,7 +148,7 @@ impl Trainer<'_> {
         };
         match stage {
             Stage::Epochs(from) if self.config.method() == MethodKind::Nae => {
-                let autoencoder = self.pretrain(&mut order, from)?;
+                let (autoencoder, manifolds) = self.pretrain(&mut order, from)?;
                 let start = NormalizedAutoencoder::new(autoencoder.clone(), self.config.sampler().temperature);
                 self.observer.checkpoint(&start);
                 if self.stopped() {
@@ -157,7 +158,7 @@ impl Trainer<'_> {
                 }
                 let first = self.look(&start, 0, None);
                 self.observer.look(&first, &start);
-                let begun = Normalizing::new(self.config, start, first, self.seed, self.engine, self.device);
+                let begun = Normalizing::new(self.config, start, manifolds, first, self.seed, self.engine, self.device);
                 self.normalize(begun, order)
             }
             Stage::Epochs(_) if self.config.method().is_fitted() => Ok(self.fit()),
@@ -176,7 +177,7 @@ impl Trainer<'_> {
     /// The same as for [`train`](Self::train).
     pub fn train_autoencoder(mut self) -> Result<Autoencoder, TrainError> {
         let mut order = self.beginning().order;
-        self.pretrain(&mut order, EpochsState::default())
+        Ok(self.pretrain(&mut order, EpochsState::default())?.0)
     }
 
     fn beginning(&self) -> Snapshot {
@@ -197,11 +198,26 @@ impl Trainer<'_> {
         if self.config.pretraining().output_at_mean { fresh.with_output_at(&self.split.train.mean()) } else { fresh }
     }
 
-    fn pretrain(&mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Autoencoder, TrainError> {
-        let settings = self.config.pretraining();
-        let mut method = AutoencoderMethod::new(self.fresh_autoencoder(), settings, None, self.engine, self.device);
+    /// Trains the autoencoder that NAE training starts from, and the further ones of its manifolds.
+    fn pretrain(
+        &mut self,
+        order: &mut BatchOrder,
+        from: EpochsState,
+    ) -> Result<(Autoencoder, Vec<Autoencoder>), TrainError> {
+        let (settings, mut weights) = (self.config.pretraining(), Stream::Weights.of(self.seed));
+        let first = self.fresh(self.config.architecture(), &mut weights);
+        let further: Vec<_> = self.config.manifolds().iter().map(|spec| self.fresh(spec, &mut weights)).collect();
+        // A state of one autoencoder is in the form that earlier versions wrote.
+        if further.is_empty() {
+            let mut method = AutoencoderMethod::new(first, settings, None, self.engine, self.device);
+            self.epochs(Phase::Pretraining, settings, &mut method, order, from)?;
+            return Ok((method.into_trained(), Vec::new()));
+        }
+        let all = std::iter::once(first).chain(further);
+        let mut method = Manifolds::new(all, settings, self.engine, self.device);
         self.epochs(Phase::Pretraining, settings, &mut method, order, from)?;
-        Ok(method.into_trained())
+        let mut trained = method.into_trained();
+        Ok((trained.remove(0), trained))
     }
 
     /// Fits a model by one pass over the data; a request to stop does not interrupt it.

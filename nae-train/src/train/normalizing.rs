@@ -2,6 +2,7 @@
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
+use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -13,7 +14,7 @@ use crate::engine::Engine;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use crate::methods::state::{self, StateError};
 use crate::methods::{Method as _, UpdateFigures};
-use crate::sample::NegativeSampler;
+use crate::sample::{NegativeSampler, NoiseSource};
 use crate::seed::Stream;
 
 /// NAE training in progress.
@@ -22,6 +23,8 @@ pub(super) struct Normalizing {
     pub(super) update: usize,
     /// The plain autoencoder that training started from.
     pub(super) autoencoder: Autoencoder,
+    /// Further autoencoders on whose manifolds negative samples start.
+    manifolds: Vec<Autoencoder>,
     /// The training settings, including γ.
     pub(super) training: Training,
     method: NaeMethod,
@@ -43,13 +46,18 @@ pub(super) struct NormalizingState {
     kept: ByteBuf,
     sums: Sums,
     normal_energy: f64,
+    /// States of earlier versions have none.
+    #[serde(default)]
+    manifolds: Vec<ByteBuf>,
 }
 
 impl Normalizing {
-    /// Starts before the first update of `start`, for which the look is `first`.
+    /// Starts before the first update of `start`, for which the look is `first`; with `manifolds`, further autoencoders
+    /// that are not trained.
     pub(super) fn new(
         config: &Config,
         start: NormalizedAutoencoder,
+        manifolds: Vec<Autoencoder>,
         first: Look,
         seed: u64,
         engine: Engine,
@@ -71,10 +79,17 @@ impl Normalizing {
         if training.fixed_manifold {
             method = method.on_manifold_of(autoencoder.clone());
         }
+        let mut noise = Stream::ManifoldChains.of(seed);
+        for manifold in &manifolds {
+            let noise = NoiseSource::new(noise.rng().random(), 0);
+            let sampler = NegativeSampler::new(chains, manifold.latent_dim(), noise);
+            method = method.and_on_manifold_of(manifold.clone(), sampler);
+        }
         if let Some(bound) = training.positive_bound {
             method = method.with_limit(bound * normal_energy);
         }
-        Self { update: 0, autoencoder, training, average, watch, method, sums: Sums::default(), normal_energy }
+        let sums = Sums::default();
+        Self { update: 0, autoencoder, manifolds, training, average, watch, method, sums, normal_energy }
     }
 
     /// Continues from `state`. `config`, `seed` and `engine` must be those of the run that stored it.
@@ -88,7 +103,12 @@ impl Normalizing {
         let blank = || checkpoint::blank(config.architecture(), device);
         let nae = || NormalizedAutoencoder::new(blank(), config.sampler().temperature);
         let first = Look { update: 0, validation_energy: state.normal_energy, ..state.best };
-        let mut new = Self::new(config, nae(), first, seed, engine, device);
+        if state.manifolds.len() != config.manifolds().len() {
+            return Err(StateError::OtherRun("manifolds"));
+        }
+        let manifolds = config.manifolds().iter().zip(state.manifolds);
+        let manifolds = manifolds.map(|(spec, weights)| state::with_weights(checkpoint::blank(spec, device), weights));
+        let mut new = Self::new(config, nae(), manifolds.collect::<Result<_, _>>()?, first, seed, engine, device);
         new.update = state.update;
         new.autoencoder = state::with_weights(blank(), state.autoencoder)?;
         if new.training.fixed_manifold {
@@ -112,6 +132,7 @@ impl Normalizing {
         Ok(NormalizingState {
             update: self.update,
             autoencoder: state::weights(&self.autoencoder)?,
+            manifolds: self.manifolds.iter().map(state::weights).collect::<Result<_, _>>()?,
             method: self.method.state()?,
             average: self.average.as_ref().map(|average| state::weights(average.model())).transpose()?,
             best: *self.watch.best(),
@@ -194,7 +215,6 @@ mod tests {
     use crate::arch::small_conv::small_conv16;
     use crate::arch::{LatentSpace, graph::floats, layer::Layer};
     use crate::config::preset;
-    use crate::sample::NoiseSource;
 
     const FIRST: Look = Look {
         update: 0,
@@ -218,7 +238,7 @@ mod tests {
             let spec = small_conv16(1, 8, config.architecture().latent_dim(), LatentSpace::Sphere).expect("valid");
             let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
             let nae = NormalizedAutoencoder::new(start, 1.0);
-            let mut run = Normalizing::new(&config, nae, FIRST, 0, Engine::Cpu, &device);
+            let mut run = Normalizing::new(&config, nae, Vec::new(), FIRST, 0, Engine::Cpu, &device);
             run.update(NoiseSource::new(1, 0).uniform([8, 1, 16, 16], &device));
             run.negatives().expect("drawn").clone().into_data().try_into_vec::<f32>().expect("floats")
         };
@@ -243,7 +263,7 @@ mod tests {
         let moved = |update| {
             let nae = NormalizedAutoencoder::new(start.clone(), 1.0);
             let before = first(&nae);
-            let mut run = Normalizing::new(&config, nae, FIRST, 0, Engine::Cpu, &device);
+            let mut run = Normalizing::new(&config, nae, Vec::new(), FIRST, 0, Engine::Cpu, &device);
             run.update = update;
             run.update(x.clone());
             let after = first(run.method.normalized());

@@ -32,7 +32,7 @@ impl Snapshot {
     /// The state of an NAE's run after pre-training on `images` training images, with `autoencoder` as its result.
     ///
     /// # Errors
-    /// `StateError` if the weights cannot be written.
+    /// `StateError` if the weights cannot be written, or if the run has further manifolds, which would not be trained.
     pub(crate) fn pretrained(
         config: &Config,
         autoencoder: Autoencoder,
@@ -40,6 +40,9 @@ impl Snapshot {
         seed: u64,
         device: &Device,
     ) -> Result<Self, StateError> {
+        if !config.manifolds().is_empty() {
+            return Err(StateError::OtherRun("manifolds"));
+        }
         let settings = config.pretraining();
         // The engine does not matter, since no update is made.
         let method = AutoencoderMethod::new(autoencoder, settings, None, Engine::Burn, device);

@@ -15,10 +15,13 @@ use crate::kernel::{Kernel, Negligible};
 use crate::plane::Size;
 use crate::pointwise::{Scaling, goes_back_by_output};
 use crate::resample::{Alignment, Enlargement, PoolWindows};
+use crate::threads;
 
 /// The largest number of pixels of a plane: there are tables of the source of each pixel, of some tens of bytes per
 /// pixel.
 const LARGEST_PLANE: usize = 1 << 22;
+/// The number of weights from which on both kernels of a layer are laid out at the same time.
+const LARGE: usize = 1 << 14;
 /// The largest size of these tables of all layers together, in bytes. A layer of a few bytes may need a large table.
 const LARGEST_TABLES: u64 = 1 << 30;
 
@@ -297,19 +300,24 @@ impl Context {
             let weight = slots.kernel(taps, order);
             (weight, has_bias.then(|| slots.vector(bias.len())))
         });
-        let negligible = if self.both_ways { Negligible::Trained } else { Negligible::Scored };
-        let backward =
-            || Kernel::new(reading.adjoint(), window, [made, from], negligible, &[], |o, i, r, c| weight(i, o, r, c));
-        Ok(Operation::Kernel(Box::new(Layer {
-            reading,
-            window,
-            forward: Kernel::new(reading, window, [from, made], negligible, bias, weight),
-            backward: self.both_ways.then(backward),
-            slope,
-            range: None,
-            to,
-            slots,
-        })))
+        let negligible = if self.both_ways { Negligible::trained(weights) } else { Negligible::scored() };
+        let kernel = |backward: bool| match backward {
+            false => Kernel::new(reading, window, [from, made], negligible, bias, weight),
+            true => {
+                let weight = |o, i, r, c| weight(i, o, r, c);
+                Kernel::new(reading.adjoint(), window, [made, from], negligible, &[], weight)
+            }
+        };
+        // In training, weights are laid out for every update.
+        let (forward, backward) = match self.both_ways {
+            true if weights.len() >= LARGE => {
+                let mut both = threads::map(vec![false, true], kernel);
+                let backward = both.pop();
+                (both.remove(0), backward)
+            }
+            both_ways => (kernel(false), both_ways.then(|| kernel(true))),
+        };
+        Ok(Operation::Kernel(Box::new(Layer { reading, window, forward, backward, slope, range: None, to, slots })))
     }
 
     /// Returns windows that are not adjacent blocks; they have no backward pass.

@@ -406,7 +406,7 @@ fn group<S: Simd, const P: usize, const V: usize>(
 mod tests {
     use super::*;
     use crate::correlate::correlate;
-    use crate::kernel::{Kernel, Negligible};
+    use crate::kernel::{Kernel, Negligible, Weights};
 
     /// Compares with sums over all taps in float64, relative to the size of the sums: of planes that tiles fill and that
     /// they exceed, with and without borders, and of several batches of tiles.
@@ -428,8 +428,8 @@ mod tests {
             let x: Vec<f32> = (0..n * input.len()).map(|k| wave(k).max(0.0)).collect();
             let weight = |o: usize, i: usize, r: usize, c: usize| wave(o + to * (i + from * (3 * r + c)) + 7);
             let window = KernelWindow { kernel: [3, 3], stride: 1, padding: [padding; 2] };
-            let kernel = Kernel::new(reading, window, [input, output], Negligible::Scored, &[], weight);
-            assert!(kernel.winograd.is_some());
+            let kernel = Kernel::new(reading, window, [input, output], Negligible::scored(), &[], weight);
+            assert!(matches!(kernel.weights, Weights::Winograd(..)));
             let planes = Planes::from_channels_first(&crate::Workspace::default(), n, input, &x);
             let result = correlate(&planes, &kernel, Finish::Keep);
             let (mut errors, mut squares) = (0.0, 0.0);

@@ -80,7 +80,12 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
     };
     let mut fixed = short("digits-omi", &omi);
     fixed.training.fixed_manifold = true;
-    let mut configs = vec![fixed, short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
+    let mut several = fixed.clone();
+    let own = *several.architecture.latent_dim_mut();
+    several.baselines.mpdr.manifolds = vec![8, own];
+    let nae = [short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
+    let mut configs = vec![fixed, several];
+    configs.extend(nae);
     for method in [
         MethodKind::Ae,
         MethodKind::Dae,

@@ -476,9 +476,11 @@ mod tests {
         assert_eq!(at(Scale::Cpu).pretraining.epochs, 20, "as there");
         // 30 epochs of the autoencoder and 60 of the energy, as in the authors' code for MNIST.
         let paper = known("mnist-mpdr", Scale::Paper);
-        let scalar = paper.cells.iter().find(|cell| cell.name == "scalar-9").expect("there").config.raw();
+        let cell = |name: &str| paper.cells.iter().find(|cell| cell.name == name).expect("there").config.raw();
+        let scalar = cell("scalar-9");
         assert_eq!((scalar.method, scalar.pretraining.epochs), (MethodKind::Mpdr, 90));
         assert_eq!(scalar.baselines.mpdr, ManifoldDiffusion::default());
+        assert_eq!(cell("manifolds-9").baselines.mpdr.manifolds, [16, 32, 64]);
     }
 
     #[test]
