@@ -36,7 +36,7 @@ files() {
     # Where chains start: on the manifold, at the data, or where chains before ended.
     starts) echo "nae-train nae-train/src/sample/negatives.rs nae-train/src/sample/start.rs nae-train/src/sample/recovery.rs nae-train/src/sample/persistent.rs nae-train/src/sample/replay_buffer.rs nae-train/src/sample/new_images.rs -- --lib --test=method -- sample:: sampler_starts:: sampler_determinism::" ;;
     # And the step along its gradient. Out: mmd.rs, of a method to compare with, and gradients.rs, which likelihood_gradient.rs compares.
-    loss) echo "nae-train nae-train/src/methods/nae.rs nae-train/src/methods/adam.rs nae-train/src/methods/optimizer.rs -- --lib --test=method -- methods::nae methods::adam methods::optimizer methods::finite_differences methods::gradients likelihood_gradient::" ;;
+    loss) echo "nae-train nae-train/src/methods/nae/loss.rs nae-train/src/methods/nae/mod.rs nae-train/src/methods/nae/balance.rs nae-train/src/methods/adam.rs nae-train/src/methods/optimizer.rs -- --lib --test=method -- methods::nae methods::adam methods::optimizer methods::finite_differences methods::gradients likelihood_gradient::" ;;
     chain) echo "nae-train nae-train/src/engine/chain.rs -- --test=method -- chain" ;;
     *) echo "unknown area: $1; see $0 --help" >&2; exit 2 ;;
   esac

@@ -32,8 +32,8 @@
 //! | perturbed latents of data (MPDR, a later paper) | [`Start::PerturbedData`](nae_train::sample::Start::PerturbedData) | `nae-train/tests/method/sampler_starts.rs` `perturbed_data_is_near_the_datas_latents` |
 //! | the recovery likelihood, which attracts chains to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
 //! | steps along the direction of the gradient, on the sphere along it (MPDR) | `normalize` of [`Langevin`](nae_train::sample::Langevin) | `nae-train/tests/method/chain.rs` `chains_on_the_sphere_are_those_of_float64` |
-//! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
-//! | several of them, of different D_z (MPDR-R) |  [`NaeMethod::and_on_manifold_of`](nae_train::methods::nae::NaeMethod::and_on_manifold_of) | `nae-train/src/methods/nae.rs` `every_manifold_has_its_part_of_the_negative_samples` |
+//! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae/mod.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
+//! | several of them, of different D_z (MPDR-R) |  [`NaeMethod::and_on_manifold_of`](nae_train::methods::nae::NaeMethod::and_on_manifold_of) | `nae-train/src/methods/nae/mod.rs` `every_manifold_has_its_part_of_the_negative_samples` |
 //! | an energy that is a network's output, and several manifolds (MPDR-S) | [`ManifoldDiffusion`](nae_train::config::ManifoldDiffusion) | `nae-train/src/methods/mpdr.rs` `latent_chains_go_down_the_energy_of_the_manifolds_images`, `every_manifold_has_its_part_of_the_batch`, `the_manifolds_learn_before_the_network_does`; `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss` |
 //!
 //! # Section 5.1: technicalities
@@ -43,7 +43,7 @@
 //! | pre-training as an autoencoder | [`Trainer::train`](nae_train::train::Trainer::train) | `nae-train/src/methods/finite_differences.rs` `pre_training_is_adam_on_gradients_of_a_limited_norm`; `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | ℝ^D and the unit sphere; projection | [`LatentSpace`](nae_train::arch::LatentSpace) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | q₀(z): standard normal, uniform on the sphere | [`NoiseSource::latents`](nae_train::sample::NoiseSource::latents) | `nae-train/src/sample/noise.rs` `latents_of_the_plane_are_standard_normal`, `latents_of_the_sphere_are_uniform` |
-//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm), in pre-training [`Pretraining::latent_norm`](nae_train::config::Pretraining::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss`, `the_autoencoder_steps_by_the_gradient_of_its_loss` |
+//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm), in pre-training [`Pretraining::latent_norm`](nae_train::config::Pretraining::latent_norm) | `nae-train/src/methods/nae/loss.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss`, `the_autoencoder_steps_by_the_gradient_of_its_loss` |
 //! | α·mean E(x′)², γ here | [`Regularization::negative_energy`](nae_train::config::Regularization::negative_energy) | `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
 //!
 //! # Section 5.2: two dimensions
@@ -105,12 +105,12 @@
 //! | λ_x, σ_x, τ_x | `visible_chain = { step_size, noise, steps }` | `nae-train/src/sample/langevin.rs` `a_quadratic_energy_gives_the_closed_form_variance` |
 //! | annealing of σ_x | `annealing = "harmonic"` | `nae-train/tests/method/chain.rs` `chains_in_space_are_those_of_float64`; `nae-train/src/sample/annealing.rs` `annealing_as_in_the_text_and_as_in_the_code` |
 //! | gradient clipping | `gradient_clip`, `gradient_clip_by` | `nae-train/tests/method/chain.rs` `chains_in_space_are_those_of_float64`; `nae-train/src/sample/gradient_clip.rs` `each_kind_holds_what_it_says` |
-//! | T = T_z, fixed or trainable | `temperature`, `training.temperature_learning_rate` | `nae-train/src/methods/nae.rs` `temperature_learns_from_the_difference_of_energies` |
+//! | T = T_z, fixed or trainable | `temperature`, `training.temperature_learning_rate` | `nae-train/src/methods/nae/mod.rs` `temperature_learns_from_the_difference_of_energies` |
 //! | Metropolis–Hastings | `metropolis = "exact"` | `nae-train/tests/method/langevin_density.rs` `adjusted_chains_sample_a_mixture_at_both_temperatures`, `without_the_correction_the_histogram_is_off` |
 //! | bounds | `bounds = { min, max, leaving }` | `nae-train/tests/method/langevin_density.rs` `bounds_that_reject_cut_the_density_off` |
 //! | new samples: a latent chain eight times as long | [`NewImages`](nae_train::sample::NewImages) | `nae-train/tests/method/sampler_starts.rs` `new_images_take_a_latent_chain_eight_times_as_long` |
 //! | L2 of the encoder's weights; of the decoder's | [`Regularization`](nae_train::config::Regularization) | `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
-//! | a fixed decoder, rates of their own | [`Training`](nae_train::config::Training) | `nae-train/src/methods/nae.rs` `a_fixed_decoder_stays_and_rates_differ` |
+//! | a fixed decoder, rates of their own | [`Training`](nae_train::config::Training) | `nae-train/src/methods/nae/mod.rs` `a_fixed_decoder_stays_and_rates_differ` |
 //! | the gradient's norm in pre-training (code) | [`Pretraining::max_gradient_norm`](nae_train::config::Pretraining::max_gradient_norm) | `nae-train/src/methods/finite_differences.rs` `pre_training_is_adam_on_gradients_of_a_limited_norm`; `nae-train/src/methods/gradients.rs` `the_norm_is_that_of_all_parameters_together` |
 //!
 //! # Algorithm 1, line by line
@@ -131,7 +131,7 @@
 //! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::Denoising) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
 //! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `it_steps_by_the_gradient_of_the_bound`, `the_likelihood_is_that_of_the_integral_over_latents` |
 //! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::WaeMethod), [`mmd_squared`](nae_train::methods::mmd_squared) | `nae-train/src/methods/finite_differences.rs` `the_wae_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
-//! | VQ-VAE | [`VectorQuantizedAutoencoder`](nae_train::methods::VectorQuantizedAutoencoder) | `nae-train/src/methods/vqvae.rs` `it_steps_by_the_straight_through_gradient`, `unused_codes_begin_again_at_latents`, `it_decides_by_the_codes` |
+//! | VQ-VAE | [`VectorQuantizedAutoencoder`](nae_train::methods::VectorQuantizedAutoencoder) | `nae-train/src/methods/vqvae.rs` `it_steps_by_the_straight_through_gradient`, `codes_begin_at_latents`, `unused_codes_begin_again_at_latents`, `it_decides_by_the_codes` |
 //! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture`, `points_of_lower_rank_have_energies` |
 //! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents`, `a_discriminator_that_has_won_begins_again` |
 //! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
@@ -171,6 +171,8 @@
 //! | training and validation images of digits held out | 10% at random validate | the first 50,000 images train, the last 10,000 validate | the text |
 //! | dequantization | for image data | for CIFAR-10 and CelebA; the loader of MNIST against other data ignores its setting | for all but digits held out |
 //! | CelebA's images mirrored | not named | at random | not |
+//! | CIFAR-10's and ImageNet32's images mirrored | not named | at random for CIFAR-10, no code for ImageNet32 | at random |
+//! | the temperature's learning | T, by Adam | log T | log T |
 //! | half-digits | upper or lower half at random | in turn | in turn |
 //! | the second digit of a chimera | at random | the next image of another class | the next image of another class |
 //! | PCD with restart | chains restarted with probability 5% | replay buffer of 10,000 at 95% | the text; `start.noise.replay_buffer` is the code |

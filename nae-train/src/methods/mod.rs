@@ -17,7 +17,6 @@
 
 mod adam;
 pub mod autoencoder;
-mod balance;
 pub(crate) mod dagmm;
 mod energy_network;
 pub(crate) mod ganomaly;

@@ -185,11 +185,13 @@ impl Use {
         let mut counts = vec![0usize; self.shares.len()];
         nearest.iter::<i64>().filter_map(|code| usize::try_from(code).ok()).for_each(|code| counts[code] += 1);
         let equal = 1.0 / self.shares.len() as f32;
+        let is_first = self.shares.iter().all(|&share| share == 0.0);
         let latents: Vec<f32> = latents.into_data().iter::<f32>().collect();
         let mut codes: Vec<f32> = plain.codes.val().into_data().iter::<f32>().collect();
         for ((share, &uses), code) in self.shares.iter_mut().zip(&counts).zip(codes.chunks_mut(length)) {
             *share = USE_DECAY * *share + (1.0 - USE_DECAY) * uses as f32 / count as f32;
-            if *share < LEAST_USE * equal {
+            // Before the first update all codes are equal, and one of them is the nearest to all latents.
+            if is_first || *share < LEAST_USE * equal {
                 let at = self.draws.rng().random_range(0..count) * length;
                 code.copy_from_slice(&latents[at..at + length]);
                 *share = equal;
@@ -337,7 +339,21 @@ mod tests {
         );
     }
 
-    /// Every code starts at a latent of the first batch; a code far from all latents is reinitialized, the others stay.
+    /// Every code starts at a latent of the first batch, in a codebook of any size.
+    #[test]
+    fn codes_begin_at_latents() {
+        for codes in [8, 512] {
+            let mut method = method(&vec![0.0; 2 * codes], Engine::Burn);
+            let parts = latents(&method.model.valid(), images(1));
+            method.model = method.kept.renewed(method.model.clone(), parts.clone()).0;
+            let (latents, codes) = (wide(parts), wide(method.model.codes.val()));
+            for code in codes.chunks(2) {
+                assert!(latents.chunks(2).any(|z| z == code), "{code:?} of {}", codes.len() / 2);
+            }
+        }
+    }
+
+    /// A code far from all latents is reinitialized, the others stay.
     #[test]
     fn unused_codes_begin_again_at_latents() {
         let x = images(1);
@@ -349,9 +365,7 @@ mod tests {
         renew(&mut method);
         let latents = wide(parts.clone());
         let is_latent = |code: &[f64]| latents.chunks(2).any(|z| z == code);
-        let first = wide(method.model.codes.val());
-        assert!(first.chunks(2).all(is_latent), "{first:?}");
-        let mut moved: Vec<f32> = first.iter().map(|&v| v as f32).collect();
+        let mut moved: Vec<f32> = wide(method.model.codes.val()).iter().map(|&v| v as f32).collect();
         moved[..2].copy_from_slice(&[50.0, 50.0]);
         let data = TensorData::new(moved.clone(), [8, 2]);
         let device = method.model.codes.val().device();

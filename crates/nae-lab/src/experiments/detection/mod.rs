@@ -196,7 +196,8 @@ impl Experiment {
         if let Some(name) = self.only.iter().find(|name| !cells.iter().any(|cell| is(cell, name))) {
             let mut known: Vec<&str> = cells.iter().map(|cell| cell.group.as_str()).collect();
             known.dedup();
-            return Err(SettingsError::unknown(&self.settings.title, "cell", name, known.into_iter()).into());
+            let origin = format!("--cells, with {}", self.settings.origin);
+            return Err(SettingsError::unknown(&origin, "cell", name, known.into_iter()).into());
         }
         let chosen = |cell: &&Cell| match self.only.is_empty() {
             true => !self.without_data().contains(&cell.name.as_str()),

@@ -140,8 +140,12 @@ mod tests {
         ] {
             let text = methods().replacen(from, to, 1);
             assert_ne!(text, methods(), "{from}");
-            let text =
-                text.replace("name = \"dae-0\"", "name = \"nae-0\"").replace("method = \"dae\"", "method = \"nae\"");
+            let of_nae = [
+                ("name = \"dae-0\"", "name = \"nae-0\""),
+                ("method = \"dae\"", "method = \"nae\""),
+                ("{ dae =", "{ nae ="),
+            ];
+            let text = of_nae.iter().fold(text, |text, (from, to)| text.replace(from, to));
             let message = message(&text);
             assert!(message.contains("mine.toml") && message.contains(said), "{message}");
         }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::search::{self, Search};
+use super::summary;
 use crate::experiments::Scale;
 use nae_train::config::Config;
 use nae_train::config::RawConfig;
@@ -57,6 +58,16 @@ pub enum SettingsError {
         origin: String,
         /// The key.
         key: String,
+    },
+    /// A number cannot be multiplied by a factor.
+    #[error("{origin}: times, `{key}`: expected a factor of at least 0 with a product below 2^53; found {factor}")]
+    Factor {
+        /// The file and the cell.
+        origin: String,
+        /// The key.
+        key: String,
+        /// The factor.
+        factor: f64,
     },
     /// The list of values to try is empty, or a value has no valid name.
     #[error(
@@ -140,6 +151,8 @@ pub struct DetectionSettings {
     pub samples: Option<NonZero<u16>>,
     /// The text of the file.
     pub text: String,
+    /// The file, or the experiment that comes with the program.
+    pub origin: String,
 }
 
 /// The settings that determine the result: two experiments with equal ones can share their models.
@@ -295,7 +308,8 @@ impl DetectionSettings {
             let known = sets.iter().map(|set| set.name.as_str());
             return Err(SettingsError::unknown(origin, "set of outliers", name, known));
         }
-        Ok(Self { title, source, work, sets, selection, cells, search, samples, text: text.to_owned() })
+        let (text, origin) = (text.to_owned(), origin.to_owned());
+        Ok(Self { title, source, work, sets, selection, cells, search, samples, text, origin })
     }
 
     /// Whether other cells start from the model of the cell `name`. They use that of seed 0, whatever their own seed.
@@ -363,16 +377,27 @@ impl RawCell {
         }
         for (key, factor) in &self.times {
             let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            let product = |number: f64| {
+                let product = number * factor;
+                let valid = *factor >= 0.0 && product.abs() < 2f64.powi(53);
+                let error = || SettingsError::Factor { origin: origin.clone(), key: key.clone(), factor: *factor };
+                valid.then_some(product).ok_or_else(error)
+            };
             match parent.get_mut(last) {
-                Some(Value::Integer(number)) => *number = (*number as f64 * factor).round() as i64,
-                Some(Value::Float(number)) => *number *= factor,
+                Some(Value::Integer(number)) => *number = product(*number as f64)?.round() as i64,
+                Some(Value::Float(number)) => *number = product(*number)?,
                 _ => return Err(no_key(key)),
             }
         }
         let config = config(table, &origin)?;
+        let method = config.method();
+        let columns = || summary::columns(method).map(|column| column.key);
         let paper = self.paper.iter().map(|(outliers, values)| {
             let values: BTreeMap<String, Published> = values.clone().try_into().map_err(TextError::form(&origin))?;
-            Ok::<_, TextError>((outliers.clone(), values))
+            match values.keys().find(|key| columns().all(|column| column != **key)) {
+                Some(key) => Err(SettingsError::unknown(&origin, "column of this method", key, columns())),
+                None => Ok((outliers.clone(), values)),
+            }
         });
         let (name, pretrained) = (self.name.clone(), self.pretrained.clone());
         Ok(Cell { group: name.clone(), name, config, pretrained, paper: paper.collect::<Result<_, _>>()? })
@@ -532,6 +557,19 @@ mod tests {
             let said = message("name = \"digit-2\"", &format!("name = {name:?}"));
             assert!(said.contains(&format!("mine.toml: the name `{name}` of a cell: expected lower-case")), "{said}");
         }
+        for factor in ["nan", "inf", "-1", "1e300"] {
+            let times = format!("name = \"digit-1\"\ntimes = {{ \"pretraining.epochs\" = {factor} }}");
+            let said = message("name = \"digit-1\"", &times);
+            assert!(
+                said.contains("cell digit-1: times, `pretraining.epochs`: expected a factor of at least 0"),
+                "{said}"
+            );
+        }
+        let said = message("autoencoder = 0.131, nae", "autoencoder = 0.131, nea");
+        assert!(
+            said.contains("cell digit-1: there is no column of this method `nea`; known: autoencoder, nae"),
+            "{said}"
+        );
         let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
         assert!(said.contains("cell digit-0"), "{said}");
     }

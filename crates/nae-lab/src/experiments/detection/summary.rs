@@ -34,7 +34,7 @@ pub struct Row {
 }
 
 /// The columns of a run of `method`, in the order of its table.
-fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
+pub(super) fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
     let before = (method == MethodKind::Nae).then(|| MethodKind::Ae.columns());
     before.into_iter().chain([method.columns()]).flatten().copied()
 }
@@ -144,6 +144,11 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["cell", "outliers", "method", "paper", "ours", "at least the paper's"]);
+    let absent = experiment.absent_sets();
+    let is_trained = |name: &str| {
+        let mut candidates = experiment.settings.cells.iter().filter(|cell| cell.group == name);
+        candidates.all(|cell| !tried(experiment, cell, finished).models.is_empty())
+    };
     for row in rows {
         let mark = if row.selection { " *" } else { "" };
         let method = experiment.settings.cells.iter().find(|cell| cell.group == row.cell).map(|c| c.config.method());
@@ -158,6 +163,8 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
                 .map_or_else(String::new, |values| format!(" ({})", values.trim_start_matches('+').replace('+', ", ")));
             let ours = match (ours, not_numbers) {
                 (Some(ours), _) => ours.to_string(),
+                (None, 0) if absent.contains(&row.outliers.as_str()) => "files missing".to_owned(),
+                (None, 0) if is_trained(&row.cell) => "no such set".to_owned(),
                 (None, 0) => "not run".to_owned(),
                 (None, count) => format!("not a number ({count} of {})", row.seeds),
             };

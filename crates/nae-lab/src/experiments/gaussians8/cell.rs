@@ -49,11 +49,19 @@ pub struct Distances {
     pub temperature: f64,
 }
 
+impl Distances {
+    /// Whether all of them are finite: JSON has no infinite numbers, so that others cannot be stored.
+    fn are_finite(&self) -> bool {
+        let Self { total_variation, kl_divergence, mass_off_data, temperature } = self;
+        [total_variation, kl_divergence, mass_off_data, temperature].iter().all(|value| value.is_finite())
+    }
+}
+
 /// The results of a training.
 pub struct Trained {
     /// The trained model.
     pub model: Learned,
-    /// Its distances; `None` if training diverged.
+    /// Its distances; `None` if training diverged, so that one of them, or T, is not finite.
     pub result: Option<Distances>,
     /// Some of the last negative samples; empty for a method without them.
     pub negatives: Vec<[f32; 2]>,
@@ -68,10 +76,13 @@ impl std::fmt::Display for Cell {
 impl Cell {
     /// The name of the file for its weights.
     pub fn checkpoint(&self) -> String {
-        let name: String =
-            self.method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-        format!("{name}-{}-{}.safetensors", self.latent_dim, self.seed)
+        format!("{}-{}-{}.safetensors", in_file_names(&self.method), self.latent_dim, self.seed)
     }
+}
+
+/// The form of a method's name in the names of files.
+pub(super) fn in_file_names(method: &str) -> String {
+    method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
 
 /// A cell with everything that its training needs.
@@ -156,7 +167,7 @@ impl Job<'_> {
             }
         };
         let result = match model.density(device) {
-            Ok(density) => Some(distances(&density, &truth, model.temperature())),
+            Ok(density) => Some(distances(&density, &truth, model.temperature())).filter(Distances::are_finite),
             Err(GridError::NotANumber { .. } | GridError::NoMass) => None,
             Err(error) => return Err(error.into()),
         };
@@ -258,6 +269,21 @@ mod tests {
         let flat = GridDensity::from_log_density(grid, |_| 0.0).expect("a density");
         let far = distances(&flat, &truth, 1.0);
         assert!(far.total_variation > 0.4 && far.mass_off_data > 0.3, "{far:?}");
+    }
+
+    /// A flat density has distances, but JSON cannot store the temperature.
+    #[test]
+    fn a_temperature_beyond_all_numbers_is_a_divergence() {
+        let settings = DensitySettings::parse(super::super::PAPER, "gaussians8.toml").expect("valid");
+        let size = settings.size(crate::experiments::Scale::Smoke).expect("there");
+        let method = settings.methods().iter().find(|method| method.sampler.is_some()).expect("there");
+        for (temperature_learning_rate, diverges) in [(0.1, false), (100.0, true)] {
+            let size = Size { temperature_learning_rate, ..size };
+            let job = Job { settings: &settings, method, latent: settings.latents()[0], size, seed: 0 };
+            let trained = job.train(&Device::flex(), &AtomicBool::new(false)).expect("trains");
+            assert_eq!(trained.model.temperature().is_infinite(), diverges);
+            assert_eq!(trained.result.is_none(), diverges, "{:?}", trained.result);
+        }
     }
 
     /// The two cells differ only in the temperature's rate: at the rate of the weights, σ would not change.

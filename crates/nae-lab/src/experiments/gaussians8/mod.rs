@@ -89,8 +89,8 @@ pub enum ExperimentError {
 pub struct Finished {
     /// The identity of the cell.
     pub cell: Cell,
-    /// The distances of the model's density from the true one; `None` if an energy is not a number, because training
-    /// diverged.
+    /// The distances of the model's density from the true one; `None` if training diverged, so that an energy is not a
+    /// number, or a distance or the temperature is not finite.
     pub result: Option<cell::Distances>,
     /// Some of the last negative samples, for the picture.
     pub negatives: Vec<[f32; 2]>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::cell::in_file_names;
 use crate::density::Target;
 use crate::experiments::Scale;
 use nae_train::arch::fc_res2;
@@ -223,7 +224,7 @@ fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigErr
     fc_res2(blocks, width, hidden, latent.dim, latent.space).map_err(|error| ConfigError {
         key: "scales.*.network",
         expected: "layers that fit together",
-        found: error.to_string(),
+        found: format!("an error: {error}"),
     })
 }
 
@@ -239,6 +240,8 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
     let positive = |v: f64| v.is_finite() && v > 0.0;
     require("batch_size", raw.batch_size > 0, "at least 1", raw.batch_size.to_string())?;
     require("temperature", positive(raw.temperature.into()), "above 0", raw.temperature.to_string())?;
+    require("methods", !raw.methods.is_empty(), "one at least", "none".into())?;
+    require("latents", !raw.latents.is_empty(), "one at least", "none".into())?;
     let weight = |v: f32| v.is_finite() && v >= 0.0;
     require("negative_energy", weight(raw.negative_energy), "at least 0", raw.negative_energy.to_string())?;
     for (index, method) in raw.methods.iter().enumerate() {
@@ -246,8 +249,10 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
         let without_negatives = method.sampler.is_none() && method.positive_energy == 0.0;
         let expected = "neither sampler nor positive_energy beside it";
         require("methods.variational", !method.variational || without_negatives, expected, method.name.clone())?;
-        let twice = raw.methods[..index].iter().any(|m| m.name == method.name);
-        require("methods.name", !twice, "a name of its own", method.name.clone())?;
+        let file = in_file_names(&method.name);
+        let twice = raw.methods[..index].iter().any(|m| in_file_names(&m.name) == file);
+        let expected = "a name that differs from the others' in its letters (of either case) or digits";
+        require("methods.name", !twice, expected, method.name.clone())?;
         for latent in &raw.latents {
             if let Some(chains) = method.sampler {
                 sampler::check(&with_temperature(chains, raw.temperature), latent.space)?;
@@ -255,6 +260,7 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
         }
     }
     for (index, latent) in raw.latents.iter().enumerate() {
+        require("latents.dim", latent.dim > 0, "at least 1", latent.dim.to_string())?;
         require("latents.norm", weight(latent.norm), "at least 0", latent.norm.to_string())?;
         let twice = raw.latents[..index].iter().any(|l| l.dim == latent.dim);
         require("latents.dim", !twice, "given once", latent.dim.to_string())?;
@@ -312,6 +318,17 @@ mod tests {
         assert!(message.contains("temperatur_rate"), "{message}");
         let message = with("name = \"CD\"", "name = \"OMI\"");
         assert!(message.contains("methods.name"), "{message}");
+        // The weights of both would be in the file cd-2-0.safetensors.
+        let message = with("name = \"PCD\"", "name = \"cd\"");
+        assert!(message.contains("methods.name") && message.contains("is cd;"), "{message}");
+        let message = with("dim = 2", "dim = 0");
+        assert!(message.contains("latents.dim") && message.contains("is 0;"), "{message}");
+        for list in ["methods", "latents"] {
+            let mut none: toml::Table = PAPER.parse().expect("TOML");
+            none.insert(list.to_owned(), toml::Value::Array(Vec::new()));
+            let message = DensitySettings::parse(&none.to_string(), "my.toml").expect_err("empty").to_string();
+            assert!(message.contains(&format!("`{list}` is none; expected one at least")), "{message}");
+        }
         let message = with("variational = true", "variational = true\npositive_energy = 1.0");
         assert!(message.contains("methods.variational") && message.contains("VAE"), "{message}");
         let message = with("start = \"data\"", "start = { on_manifold = {} }");
