@@ -201,7 +201,12 @@ impl Camera {
     /// # Errors
     /// The first [`ChangeError`]; that model is not changed.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let [day, night] = Condition::ALL.map(|condition| self.of(condition).keeper.reload());
+        let [day, night] = Condition::ALL.map(|condition| {
+            let Own { keeper, learn } = self.of(condition);
+            // A swap during the trial of the file would be undone by the exchange after it.
+            let _acting = learn.acting();
+            keeper.reload()
+        });
         let reloaded = match (day, night) {
             // Only one of the two has a file to open.
             (Err(ChangeError::NoModel(_)), Ok(())) => Ok(()),

@@ -4,7 +4,7 @@
 
 mod opening;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -106,6 +106,9 @@ pub(crate) enum ChangeError {
          meant, say so (`anyway` where it was learned here), or restart the service with it"
     )]
     Disagrees { anomalies: usize, normal: usize },
+    /// The model was exchanged while its file was opened again.
+    #[error("the model in use was exchanged meanwhile, and its file is another now; reload again")]
+    Exchanged,
     /// The new model did not finish in time.
     #[error("the new model does not come to an end on recent frames; the old one stays")]
     Hangs,
@@ -134,6 +137,9 @@ pub(crate) struct Keeper {
     monitor: Arc<Monitor>,
     sight: Arc<Sight>,
     state: Mutex<State>,
+    /// The file of adjustments. Locked while it is written, so that the last state is in it; frames do not wait for the
+    /// disk.
+    file: Mutex<PathBuf>,
 }
 
 struct State {
@@ -163,16 +169,17 @@ impl Keeper {
         monitor: Arc<Monitor>,
         sight: Arc<Sight>,
     ) -> Self {
-        let path = config.state.join("adjustments.json");
+        let file = config.state.join("adjustments.json");
         let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| error.to_string());
-        let adjustments = kept_file::read(&path, MAX_FILE, "changes of threshold and calibration", parse);
+        let adjustments = kept_file::read(&file, MAX_FILE, "changes of threshold and calibration", parse);
         let adjustments = adjustments.unwrap_or_else(|error| {
             tracing::error!(error, "the changes that were made are not known: the model's own threshold is used");
-            kept_file::put_aside(&path);
+            kept_file::put_aside(&file);
             None
         });
         let state = State { base, adjustments: adjustments.unwrap_or_default(), previous: None };
-        let this = Self { config, models, condition, in_use, monitor, sight, state: Mutex::new(state) };
+        let (state, file) = (Mutex::new(state), Mutex::new(file));
+        let this = Self { config, models, condition, in_use, monitor, sight, state, file };
         this.apply(&this.lock(), false);
         this.remember_good();
         this
@@ -180,6 +187,11 @@ impl Keeper {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self) -> MutexGuard<'_, PathBuf> {
+        // The path does not change.
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The stored adjustments, at most a hundred of each model, the oldest first.
@@ -223,12 +235,15 @@ impl Keeper {
     }
 
     fn add(&self, change: Change) -> Result<(), ChangeError> {
-        let mut state = self.lock();
-        let model = state.digest()?.to_owned();
-        make_room(&mut state.adjustments, &model);
-        state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
-        self.apply(&state, false);
-        self.write(&state)
+        let file = self.file();
+        {
+            let mut state = self.lock();
+            let model = state.digest()?.to_owned();
+            make_room(&mut state.adjustments, &model);
+            state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
+            self.apply(&state, false);
+        }
+        self.write(&file)
     }
 
     /// Undoes the last change to this model that is in force.
@@ -236,18 +251,22 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn undo(&self) -> Result<(), ChangeError> {
-        let mut state = self.lock();
-        let model = state.digest()?.to_owned();
-        let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
-        last.ok_or(ChangeError::NothingToUndo)?.undone = true;
-        self.apply(&state, false);
-        self.write(&state)
+        let file = self.file();
+        {
+            let mut state = self.lock();
+            let model = state.digest()?.to_owned();
+            let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
+            last.ok_or(ChangeError::NothingToUndo)?.undone = true;
+            self.apply(&state, false);
+        }
+        self.write(&file)
     }
 
-    fn write(&self, state: &State) -> Result<(), ChangeError> {
+    /// Stores the adjustments in the locked file.
+    fn write(&self, file: &Path) -> Result<(), ChangeError> {
         // Cannot fail: the adjustments consist of texts and finite numbers.
-        let text = serde_json::to_vec_pretty(&state.adjustments).unwrap_or_default();
-        Ok(nae_onnx::file::write(self.config.state.join("adjustments.json"), &text)?)
+        let text = serde_json::to_vec_pretty(&self.adjustments()).unwrap_or_default();
+        Ok(nae_onnx::file::write(file, &text)?)
     }
 
     /// Makes the base with its adjustments the model of this condition, or none if there is no base.
@@ -277,10 +296,16 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let of_base = self.lock().base.as_ref().map(|base| base.path.clone());
+        let of_base = path_of(self.lock().base.as_ref());
         // A model of the night that could not be opened at the start may be available now.
-        let path = of_base.or_else(|| self.config.model.clone()).ok_or(NoModel)?;
-        self.exchange(self.fit(path, true)?);
+        let path = of_base.clone().or_else(|| self.config.model.clone()).ok_or(NoModel)?;
+        let new = self.fit(path, true)?;
+        let state = self.lock();
+        // A failure on a frame may have restored the previous model meanwhile.
+        if path_of(state.base.as_ref()) != of_base {
+            return Err(ChangeError::Exchanged);
+        }
+        self.put(state, Some(new), true);
         Ok(())
     }
 
@@ -300,17 +325,16 @@ impl Keeper {
 
     /// Makes `new` the model of this condition, and keeps the previous one in case the new one fails.
     pub(crate) fn exchange(&self, new: Opened) {
-        self.put(Some(new), true);
+        self.put(self.lock(), Some(new), true);
     }
 
     /// Restores a model that was in use before, or no model if there was none. The replaced model is not restored
     /// automatically.
     pub(crate) fn go_back(&self, before: Option<Opened>) {
-        self.put(before, false);
+        self.put(self.lock(), before, false);
     }
 
-    fn put(&self, new: Option<Opened>, on_probation: bool) {
-        let mut state = self.lock();
+    fn put(&self, mut state: MutexGuard<'_, State>, new: Option<Opened>, on_probation: bool) {
         let old = std::mem::replace(&mut state.base, new);
         state.previous = on_probation.then_some((old, PROBATION));
         self.apply(&state, true);
@@ -364,8 +388,7 @@ impl Keeper {
                 }
                 let failed = std::mem::replace(&mut state.base, previous);
                 self.apply(&state, true);
-                let path = |opened: &Option<Opened>| opened.as_ref().map(|opened| opened.path.clone());
-                let other_file = path(&failed) != path(&state.base);
+                let other_file = path_of(failed.as_ref()) != path_of(state.base.as_ref());
                 drop(state);
                 self.remember_good();
                 return other_file;
@@ -392,6 +415,10 @@ impl Keeper {
             tracing::warn!(%error, "no copy of the model is kept");
         }
     }
+}
+
+fn path_of(opened: Option<&Opened>) -> Option<PathBuf> {
+    opened.map(|opened| opened.path.clone())
 }
 
 /// Removes adjustments of a model until there is room for one more: undone ones first, then the oldest, but never the

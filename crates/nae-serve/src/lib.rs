@@ -103,6 +103,8 @@ const LAST_FRAMES: Duration = Duration::from_secs(15);
 
 /// The maximum number of pictures that are made for browsers at the same time.
 const DRAWN: usize = 2;
+/// The maximum number of requests for inference that are unpacked and parsed at the same time.
+const PARSED: usize = 2;
 
 /// The state that all parts share.
 struct Service {
@@ -116,7 +118,9 @@ struct Service {
     /// The energies and alarms on disk.
     history: History,
     /// Limits the number of pictures that are made for browsers at the same time.
-    drawing: Semaphore,
+    drawing: Arc<Semaphore>,
+    /// Limits the number of requests for inference that are unpacked and parsed at the same time.
+    parsing: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
 }
 
@@ -249,7 +253,8 @@ async fn serve(
         metrics,
         limits,
         history,
-        drawing: Semaphore::new(DRAWN),
+        drawing: Arc::new(Semaphore::new(DRAWN)),
+        parsing: Arc::new(Semaphore::new(PARSED)),
         stopping,
     });
     // Comes after the journals, which allocate their space first.

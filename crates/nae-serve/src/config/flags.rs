@@ -70,7 +70,7 @@ pub struct Flags {
     /// File with the camera's USER:PASSWORD, which other users could read on a command line
     #[arg(long, value_name = "FILE")]
     pub(super) source_login_file: Option<String>,
-    /// Seconds without a frame after which a camera counts as lost and is reconnected [default: 10]
+    /// Seconds without a frame after which a camera or standard input counts as lost; a camera is reconnected [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(super) source_timeout: Option<String>,
     /// Largest size of frames of rtsp://, rtsps:// and https://; larger ones are scaled down [default: 1920x1080]

@@ -18,7 +18,7 @@ mod writer;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use prometheus_client::metrics::counter::Counter;
@@ -43,7 +43,7 @@ pub(crate) struct History {
     path: PathBuf,
     kept: Option<Kept>,
     /// The permits to read; a reader has to acquire one.
-    pub(crate) places: Semaphore,
+    pub(crate) places: Arc<Semaphore>,
 }
 
 struct Kept {
@@ -70,7 +70,7 @@ impl History {
             let (messages, received) = sync_channel(QUEUE);
             Kept { limits, messages, received: Mutex::new(Some(received)) }
         });
-        Self { path: schema::file_in(folder), kept, places: Semaphore::new(QUESTIONS) }
+        Self { path: schema::file_in(folder), kept, places: Arc::new(Semaphore::new(QUESTIONS)) }
     }
 
     /// Whether a history is kept.

@@ -76,12 +76,18 @@ pub(super) async fn check(
     }
     take(&service, Client::from(address), needed, request.method())?;
     request.extensions_mut().insert(role);
-    let change = (needed == Role::Operate).then(|| request.uri().path().to_owned());
-    let response = next.run(request).await;
-    if let Some(path) = change {
-        tracing::info!(%address, path, status = response.status().as_u16(), "a change was requested");
+    if needed != Role::Operate {
+        return Ok(next.run(request).await);
     }
-    Ok(response)
+    // In a task of its own, which ends in the log even if the client disconnects: the change is made all the same.
+    let change = async move {
+        let path = request.uri().path().to_owned();
+        let response = next.run(request).await;
+        tracing::info!(%address, path, status = response.status().as_u16(), "a change was requested");
+        response
+    };
+    let ended = tokio::spawn(change).await;
+    ended.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into())
 }
 
 /// The client: the other end of the connection, or if that is a trusted proxy, the client that it names.

@@ -102,8 +102,8 @@ struct Attention {
     alarms: AlarmState,
 }
 
-pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Response {
-    json(StatusCode::OK, &camera.adjustments())
+pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    with(camera, |camera| json(StatusCode::OK, &camera.adjustments())).await
 }
 
 pub(super) async fn false_positive_rate(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {

@@ -18,7 +18,7 @@ use super::super::Service;
 use super::super::camera::Camera;
 use super::super::history_file::{self, Past, Span};
 use super::asked::OfAddress;
-use super::{Problem, json, query};
+use super::{Problem, in_turn, json, query};
 
 /// The longest interval, in milliseconds: ten years.
 const LONGEST: i64 = 3660 * 86_400_000;
@@ -74,15 +74,13 @@ async fn ask<T: Send + 'static>(
         let reason = "no history is kept on disk: `history_days` or `history_megabytes` is 0";
         return Err(Problem::new(StatusCode::NOT_FOUND, reason));
     }
-    let failed = |error: &dyn std::fmt::Display| {
+    let failed = |error| {
         let reason = format!("the history cannot be read now: {error}");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason)
     };
-    // The semaphore is never closed.
-    let _place = service.history.places.acquire().await.map_err(|error| failed(&error))?;
-    let asked = Arc::clone(&service);
-    let answered = move || asked.history.past(camera.config.name.as_str()).and_then(|past| question(&past));
-    tokio::task::spawn_blocking(answered).await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    let places = Arc::clone(&service.history.places);
+    let answered = move || service.history.past(camera.config.name.as_str()).and_then(|past| question(&past));
+    in_turn(&places, answered).await?.map_err(failed)
 }
 
 /// `?from=`, `&to=`, `&points=`: the data of a chart.

@@ -86,10 +86,15 @@ pub(super) async fn status(OfCondition(camera, of): OfCondition) -> Result<Respo
 }
 
 /// `?from=`, `&count=`: the frames from this number on.
-pub(super) async fn frames(OfCondition(camera, of): OfCondition, RawQuery(text): RawQuery) -> Response {
+pub(super) async fn frames(
+    OfCondition(camera, of): OfCondition,
+    RawQuery(text): RawQuery,
+) -> Result<Response, Problem> {
     let number = |name| query(text.as_deref(), name).and_then(|value| value.parse::<u32>().ok());
     let count = number("count").map_or(PAGE, |count| count as usize).min(MOST_LISTED);
-    json(StatusCode::OK, &camera.of(of).learn.frames(number("from").unwrap_or(0), count))
+    let from = number("from").unwrap_or(0);
+    // Waits while a frame is written to the disk.
+    with(camera, move |camera| json(StatusCode::OK, &camera.of(of).learn.frames(from, count))).await
 }
 
 /// The number of a frame in an address, possibly after a camera's name.

@@ -33,6 +33,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::LengthLimitError;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use super::Service;
 use super::camera::Camera;
@@ -86,15 +87,29 @@ async fn with<T: Send + 'static>(
     apart(move || camera.span.in_scope(|| make(&camera))).await
 }
 
+/// The same for work of which little is done at a time: it waits for one of the `places`, and has it until it ends, also if
+/// its client disconnects meanwhile.
+async fn in_turn<T: Send + 'static>(
+    places: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let place = Arc::clone(places).acquire_owned().await;
+    // Cannot fail: the semaphore is never closed.
+    let place = place.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
+    apart(move || {
+        let _until_it_ends = place;
+        work()
+    })
+    .await
+}
+
 /// Makes a picture for a browser in a thread of its own. Few are made at a time, since each may take the memory of a whole
 /// frame.
 async fn drawn(
     service: &Service,
     draw: impl FnOnce() -> Option<Bytes> + Send + 'static,
 ) -> Result<Option<Bytes>, Problem> {
-    // The semaphore is never closed.
-    let _turn = service.drawing.acquire().await;
-    apart(draw).await
+    in_turn(&service.drawing, draw).await
 }
 
 /// The answer with a picture, if there is one in a format that browsers can show.
@@ -272,4 +287,31 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
 /// An answer with a body of this type.
 fn typed(media_type: &'static str, body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn work_has_its_place_until_it_ends_also_if_its_client_disconnects() {
+        let places = Arc::new(Semaphore::new(1));
+        let (begun, begins) = channel();
+        let (end, ends) = channel();
+        let turn = Arc::clone(&places);
+        let work = move || {
+            begun.send(()).unwrap();
+            ends.recv().unwrap();
+        };
+        let client = tokio::spawn(async move { in_turn(&turn, work).await });
+        begins.recv().unwrap();
+        client.abort();
+        assert!(client.await.unwrap_err().is_cancelled());
+        assert_eq!(places.available_permits(), 0, "the work goes on");
+        end.send(()).unwrap();
+        assert_eq!(in_turn(&places, || 7).await.unwrap(), 7);
+    }
 }

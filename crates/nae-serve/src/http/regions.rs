@@ -12,7 +12,7 @@ use super::super::camera::Camera;
 use super::super::regions::{Origin, Regions, Wanted};
 use super::asked::OfAddress;
 use super::changes::{Nothing, change, read, read_up_to};
-use super::{Problem, json};
+use super::{Problem, json, with};
 
 /// The maximum size of a list in bytes: the maximum number of vertices with all digits of a double.
 const LIMIT: usize = 1 << 17;
@@ -34,25 +34,29 @@ struct InUse<'a> {
     warning: Option<&'static str>,
 }
 
-fn in_use(camera: &Camera) -> Response {
-    let applied = camera.sight.applied();
-    let (from, warning) = (camera.sight.origin(), camera.regions_warning());
-    json(StatusCode::OK, &InUse { regions: applied.regions(), from, digest: applied.digest(), warning })
+async fn in_use(camera: Arc<Camera>) -> Result<Response, Problem> {
+    // Waits while regions, or the state of learning, are written to the disk.
+    let told = |camera: &Camera| {
+        let applied = camera.sight.applied();
+        let (from, warning) = (camera.sight.origin(), camera.regions_warning());
+        json(StatusCode::OK, &InUse { regions: applied.regions(), from, digest: applied.digest(), warning })
+    };
+    with(camera, told).await
 }
 
-pub(super) async fn regions(OfAddress(camera): OfAddress) -> Response {
-    in_use(&camera)
+pub(super) async fn regions(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    in_use(camera).await
 }
 
 pub(super) async fn set(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Asked { regions } = read_up_to(request, LIMIT).await?;
     let regions = Regions::new(regions).map_err(|wrong| Problem::new(StatusCode::BAD_REQUEST, wrong))?;
     change(Arc::clone(&camera), move |camera| camera.set_regions(Some(regions))).await?;
-    Ok(in_use(&camera))
+    in_use(camera).await
 }
 
 pub(super) async fn reset(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Nothing {} = read(request).await?;
     change(Arc::clone(&camera), |camera| camera.set_regions(None)).await?;
-    Ok(in_use(&camera))
+    in_use(camera).await
 }

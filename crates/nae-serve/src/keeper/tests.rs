@@ -1,6 +1,8 @@
 //! Tests of exchanges and rollbacks, with models that differ only in their names.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use jiff::tz::TimeZone;
 use nae_core::contract::Contract;
 use nae_core::verdict::AlarmSettings;
@@ -168,6 +170,50 @@ fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     assert_eq!(kept.in_use(), "old");
 }
 
+/// A failure on a frame restores the model before while the file of the failed one is read: the frame's end of it stays.
+#[test]
+#[cfg(unix)]
+fn a_reload_takes_nothing_into_use_if_the_model_was_taken_back_meanwhile() {
+    let kept = Kept::new();
+    let pipe = kept.folder.path().join("learned.model");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    kept.exchange("learned", pipe.to_str().unwrap());
+    let valid = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits/digits.nae");
+    thread::scope(|scope| {
+        let reload = scope.spawn(|| kept.keeper.reload());
+        // Waits until the reload has opened the other end.
+        let mut file = std::fs::File::options().write(true).open(&pipe).unwrap();
+        assert!(kept.scored(Some("it panicked")));
+        std::io::Write::write_all(&mut file, &std::fs::read(valid).unwrap()).unwrap();
+        drop(file);
+        let reloaded = reload.join().unwrap();
+        assert!(matches!(reloaded, Err(ChangeError::Exchanged)), "{reloaded:?}");
+    });
+    assert_eq!(kept.in_use(), "old");
+}
+
+/// The disk hangs while an adjustment is written.
+#[test]
+fn frames_do_not_wait_for_the_file_of_adjustments() {
+    let kept = Kept::new();
+    kept.exchange("new", SETTINGS);
+    let writing = kept.keeper.file();
+    thread::scope(|scope| {
+        let change = scope.spawn(|| kept.keeper.set_rate(0.5));
+        // Before the change waits for the file, and while it does.
+        for _ in 0..20 {
+            let ((sender, scored), kept) = (channel(), &kept);
+            scope.spawn(move || sender.send(kept.scored(None)));
+            scored.recv_timeout(Duration::from_secs(30)).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!change.is_finished());
+        drop(writing);
+        change.join().unwrap().unwrap();
+    });
+    assert_eq!(Kept::in_folder(kept.folder).keeper.adjustments().len(), 1);
+}
+
 /// The first model of a camera that had none.
 #[test]
 fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
@@ -189,7 +235,7 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
 }
 
 /// Reconstructs zeros, slowly.
-struct Slow(std::time::Duration);
+struct Slow(Duration);
 
 impl Backend for Slow {
     fn kind(&self) -> BackendKind {

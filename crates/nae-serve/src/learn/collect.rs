@@ -152,7 +152,7 @@ fn known(settings: Collecting, collection: &Collection, looked: &mut impl FnMut(
         match std::fs::read(&file).map(|bytes| decode(&bytes)) {
             Ok(Ok(pixels)) => kept.add(Thumbnail::of(&pixels)),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "{} is no image any more, and is removed", file.display());
+                tracing::warn!(error = error.to_string(), "{} is no image any more, and is removed", file.display());
                 collection.forget(listed.number);
             }
             Err(error) => tracing::warn!(%error, "{} cannot be read", file.display()),

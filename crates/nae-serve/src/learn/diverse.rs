@@ -3,11 +3,12 @@
 //!
 //! The measure is coarse on purpose. Each frame is averaged into 16×16 grey cells, and the distance of two frames is
 //! the mean absolute difference of their cells, in levels of 0 to 255. A cell of a frame of 640×480 is the mean of
-//! 1,200 pixels, which removes most of a sensor's noise: of 60 JPEG frames of one scene with noise of 15 levels
-//! (ffmpeg's `noise=alls=30:allf=t`), 13 were kept at a distance of 0.5 and one at 1. Movement and changes of light
-//! remain. An object that covers 1/64 of the picture and differs from its background by 64 levels has a distance of one
-//! level: that is [`APART`]. Of an object of 1/32 that crosses the picture in 50 frames, 15 frames are kept at 1, and 3
-//! at 2. Smaller changes are noticed only with a smaller setting; 0 keeps every frame.
+//! 1,200 pixels, which removes most of a sensor's noise: of 60 JPEG frames of one scene in colour with noise of 15
+//! levels (ffmpeg's `noise=alls=30:allf=t`), 18 were kept at a distance of 0.5 and one at 1. Movement and changes of
+//! light remain. An object that covers 1/64 of the picture and differs from its background by 64 levels has a distance
+//! of one level: that is [`APART`]. Of such an object of 1/32 that crosses the picture in 50 frames, 17 frames were
+//! kept at 1, and 10 at 2; the commands are in `docs/camera.md`. Smaller changes are noticed only with a smaller
+//! setting; 0 keeps every frame.
 
 use nae_infer::input::Pixels;
 
@@ -24,20 +25,16 @@ impl Thumbnail {
     /// The mean over the channels and pixels in each cell. In a picture with fewer pixels than cells, several cells
     /// have the same pixel.
     pub(super) fn of(pixels: &Pixels) -> Self {
-        let (channels, height, width) = (pixels.shape.channels, pixels.shape.height, pixels.shape.width);
-        // Row by row, so that memory is read in order.
-        let mut sums = [(0.0_f32, 0_u32); SIDE * SIDE];
-        let columns: Vec<usize> = (0..width).map(|x| x * SIDE / width.max(1)).collect();
-        for channel in 0..channels {
-            for y in 0..height {
-                let row = (channel * height + y) * width;
-                let cells = y * SIDE / height.max(1) * SIDE;
-                let Some(values) = pixels.values.get(row..row + width) else { continue };
-                for (value, column) in values.iter().zip(&columns) {
-                    let (sum, count) = &mut sums[cells + column];
-                    *sum += value;
-                    *count += 1;
-                }
+        // No side is 0; `max` only keeps chunks and divisions from a panic.
+        let (channels, height, width) = (pixels.shape.channels.max(1), pixels.shape.height, pixels.shape.width.max(1));
+        let mut sums = [(0.0_f32, 0_usize); SIDE * SIDE];
+        let columns: Vec<usize> = (0..width).map(|x| x * SIDE / width).collect();
+        for (y, row) in pixels.values.chunks_exact(channels * width).take(height).enumerate() {
+            let cells = y * SIDE / height * SIDE;
+            for (pixel, column) in row.chunks_exact(channels).zip(&columns) {
+                let (sum, count) = &mut sums[cells + column];
+                *sum += pixel.iter().sum::<f32>();
+                *count += channels;
             }
         }
         let mut last = 0.0;
@@ -79,8 +76,10 @@ impl Kept {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use nae_infer::Shape;
+    use nae_infer::input::decode;
 
     use super::*;
 
@@ -90,14 +89,38 @@ mod tests {
         Pixels { shape: Shape::new(1, side, side), values }
     }
 
+    /// A colour picture as a camera's frame is decoded.
+    fn colours(side: usize, colour: impl Fn(usize, usize) -> [u8; 3]) -> Pixels {
+        let pixels = (0..side * side).flat_map(|i| colour(i / side, i % side)).collect::<Vec<u8>>();
+        decode(&[format!("P6 {side} {side} 255\n").as_bytes(), &pixels].concat()).unwrap()
+    }
+
     #[test]
     fn cells_are_means_of_all_channels() {
-        // Cells of 2 x 2 pixels: 0.2 and 0.6 alternate by columns, in two of three channels; the third is black.
-        let one: Vec<f32> = (0..32 * 32).map(|i| if i % 2 == 0 { 0.2 } else { 0.6 }).collect();
-        let values = [one.clone(), one, vec![0.0; 32 * 32]].concat();
-        let thumbnail = Thumbnail::of(&Pixels { shape: Shape::new(3, 32, 32), values });
-        // (0.4 + 0.4 + 0) / 3 of 255.
+        // Cells of 2 x 2 pixels: 51 and 153 alternate by columns, in two of three channels; the third is black.
+        let thumbnail = Thumbnail::of(&colours(32, |_, x| if x % 2 == 0 { [51, 51, 0] } else { [153, 153, 0] }));
+        // (102 + 102 + 0) / 3.
         assert_eq!(thumbnail, Thumbnail([68; SIDE * SIDE]));
+    }
+
+    #[test]
+    fn a_cell_has_the_pixels_of_its_place_in_the_picture() {
+        let thumbnail = Thumbnail::of(&colours(32, |y, x| if y < 2 && x >= 30 { [255; 3] } else { [0; 3] }));
+        let white: Vec<usize> = (0..SIDE * SIDE).filter(|&cell| thumbnail.0[cell] != 0).collect();
+        assert_eq!((white, thumbnail.0[SIDE - 1]), (vec![SIDE - 1], 255));
+    }
+
+    #[test]
+    fn an_object_in_nine_places_of_a_colour_picture_is_nine_frames() {
+        let mut kept = Kept::new(APART);
+        for place in 0..9 {
+            // A third of the picture apart, in both directions.
+            let (top, left) = (20 + 160 * (place / 3), 20 + 160 * (place % 3));
+            let in_it = |y, x| (top..top + 120).contains(&y) && (left..left + 120).contains(&x);
+            let frame = Thumbnail::of(&colours(480, |y, x| if in_it(y, x) { [255; 3] } else { [100; 3] }));
+            assert!(kept.lacks(&frame), "place {place}");
+            kept.add(frame);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use rumqttc::{
     AsyncClient, ConnectReturnCode, ConnectionError, EventLoop, LastWill, MqttOptions, Outgoing, Packet,
     PublishOptions, QoS, TlsConfiguration, Transport,
@@ -240,7 +241,7 @@ impl Link {
         }
         publish(client, &self.topics.state, status.json()).await?;
         self.picture(client).await?;
-        publish(client, &self.topics.availability, ONLINE.into()).await?;
+        publish(client, &self.topics.availability, ONLINE).await?;
         self.metrics.mqtt_connected.set(1);
         self.shared.lock().failure = None;
         tracing::info!(broker = %self.broker.address, client_id = self.client_id, "connected to the MQTT broker");
@@ -298,7 +299,7 @@ impl Link {
         if let Ok(Some(picture)) = picture
             && picture.len() < LARGEST / 2
         {
-            client.publish(&self.topics.image, picture, RETAINED).await.map_err(|error| error.to_string())?;
+            publish(client, &self.topics.image, picture).await?;
         }
         self.pictured.store(shown.frame.number, Ordering::Relaxed);
         Ok(())
@@ -318,9 +319,14 @@ async fn receive(mut events: EventLoop, connected: &Notify) -> Result<(), String
 }
 
 /// Publishes a retained message without waiting for the acknowledgement: only the last of each matters, and it is sent
-/// again with the next connection.
-async fn publish(client: &AsyncClient, topic: &str, payload: String) -> Result<(), String> {
-    client.publish(topic, payload, RETAINED).await.map_err(|error| error.to_string())
+/// again with the next connection. If the broker acknowledges none, no more can be sent; it is then left, since it may
+/// answer pings all the same.
+async fn publish(client: &AsyncClient, topic: &str, payload: impl Into<Bytes>) -> Result<(), String> {
+    let sent = client.publish(topic, payload.into(), RETAINED);
+    match timeout(PATIENCE, sent).await {
+        Ok(sent) => sent.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the broker acknowledges nothing: no message could be sent within {PATIENCE:?}")),
+    }
 }
 
 /// Publishes and waits until the broker acknowledges.

@@ -101,8 +101,9 @@ function unwatched(camera) {
   if (camera.model === null) return null;
   if (!camera.scoring) return { text: "not scored", reason: "The model does not return: exchange it, or restart the service." };
   if (camera.failure) return { text: "not scored", reason: camera.failure };
-  if (camera.source_state === "lost") return { text: "not watched", reason: camera.source_reason };
-  return null;
+  const idle = { lost: camera.source_reason, ended: "The source has ended.", opening: "The source is being opened." };
+  const reason = idle[camera.source_state];
+  return reason === undefined ? null : { text: "not watched", reason };
 }
 
 function showTitle(alarm) {

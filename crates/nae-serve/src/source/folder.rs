@@ -116,14 +116,25 @@ impl Source for Folder {
             *read = of;
         }
         // A file that was removed or cannot be read does not mean that the folder is lost.
-        match nae_onnx::file::read(&path, MAX_FRAME as u64) {
+        match read(&path) {
             Ok(bytes) => Ok(Some((bytes.into(), path.file_name().map(|n| n.to_string_lossy().into_owned())))),
             Err(error) => {
-                tracing::warn!("{error}");
+                // As a text, whose control characters are escaped: a file's name must not add lines to the log.
+                tracing::warn!(error, "a file is passed over");
                 Ok(None)
             }
         }
     }
+}
+
+/// Reads a regular file: the opening of a pipe would wait until somebody writes to it. This is checked here and not when
+/// the file is found, since another may have its name by now.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    if !metadata.is_file() {
+        return Err(format!("{}: expected a regular file, found a folder, a pipe or a device", path.display()));
+    }
+    nae_onnx::file::read(path, MAX_FRAME as u64).map_err(|error| error.to_string())
 }
 
 /// The images in the folder, by name.
@@ -254,6 +265,29 @@ mod tests {
         after.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
         folder.list_again().unwrap();
         assert!(folder.waiting.contains(&place.path().join("after.png")), "{:?}", folder.waiting);
+    }
+
+    /// The opening of a pipe that nobody writes to would never end.
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_regular_file_is_passed_over() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let made = std::process::Command::new("mkfifo").arg(place.path().join(name)).status();
+            assert!(made.unwrap().success());
+        };
+        pipe("a.png");
+        std::fs::create_dir(place.path().join("b.png")).unwrap();
+        std::fs::write(place.path().join("c.png"), "x").unwrap();
+        std::os::unix::fs::symlink("c.png", place.path().join("d.png")).unwrap();
+        let mut folder = Folder::open(place.path()).unwrap();
+        // A file whose place a pipe takes before it is read.
+        std::fs::remove_file(place.path().join("c.png")).unwrap();
+        pipe("c.png");
+        std::fs::write(place.path().join("e.png"), "x").unwrap();
+        let (sender, found) = channel();
+        std::thread::spawn(move || sender.send(names(&mut folder, 1)));
+        assert_eq!(found.recv_timeout(Duration::from_secs(30)).unwrap(), ["e.png"]);
     }
 
     #[test]

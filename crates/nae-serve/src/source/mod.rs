@@ -217,7 +217,7 @@ fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
         SourceAddress::Stream(camera) => Box::new(stream::Stream::open(camera, settings)?),
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path, settings.silence)?),
-        SourceAddress::Stdin => Box::new(stdin::Stdin::open()),
+        SourceAddress::Stdin => Box::new(stdin::Stdin::open(settings.silence)),
     })
 }
 

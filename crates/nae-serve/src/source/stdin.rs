@@ -1,27 +1,87 @@
-//! JPEG images on standard input, one after the other, as `ffmpeg … -f mjpeg -` writes them.
+//! JPEG images on standard input, one after the other, as `ffmpeg … -f mjpeg -` writes them. A thread reads them, since
+//! a read cannot be ended if the writer hangs. It reads as long as the process runs, so that nothing is lost while the
+//! source counts as lost: standard input cannot be opened again.
 
-use std::io::{BufReader, StdinLock, stdin};
+use std::io::{self, BufReader, stdin};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
 use super::{Lost, MAX_FRAME, Source, jpeg};
 
+/// The maximum wait for a frame, after which the caller checks whether the service is stopping.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The images that the thread has read; it holds one until it is taken.
+type Images = Mutex<Receiver<io::Result<Vec<u8>>>>;
+
+static IMAGES: OnceLock<Images> = OnceLock::new();
+
 pub(super) struct Stdin {
-    input: BufReader<StdinLock<'static>>,
+    images: &'static Images,
+    silence: Duration,
+    /// The first image, which shows that somebody writes.
+    first: Option<Bytes>,
+    last: Instant,
 }
 
 impl Stdin {
-    pub(super) fn open() -> Self {
-        Self { input: BufReader::with_capacity(1 << 16, stdin().lock()) }
+    pub(super) fn open(silence: Duration) -> Self {
+        Self { images: IMAGES.get_or_init(read), silence, first: None, last: Instant::now() }
+    }
+
+    /// The next image, if it arrives soon.
+    fn take(&mut self) -> Result<Option<Bytes>, Lost> {
+        let failed = |reason: &dyn std::fmt::Display| Lost::Failed(format!("standard input: {reason}"));
+        // A panic leaves the channel as it is.
+        let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        match images.recv_timeout(LOOK.min(self.silence)) {
+            Ok(Ok(image)) => {
+                self.last = Instant::now();
+                Ok(Some(jpeg::with_tables(image).into()))
+            }
+            Ok(Err(error)) => Err(failed(&error)),
+            Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
+            Err(RecvTimeoutError::Timeout) if self.last.elapsed() < self.silence => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(failed(&format!("no frame for {:?}", self.silence))),
+        }
     }
 }
 
-impl Source for Stdin {
-    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
-        match jpeg::read(&mut self.input, MAX_FRAME) {
-            Ok(Some(image)) => Ok(Some((jpeg::with_tables(image).into(), None))),
-            Ok(None) => Err(Lost::Ended),
-            Err(error) => Err(Lost::Failed(format!("standard input: {error}"))),
+/// Starts the thread. If the system cannot start it, the source has ended.
+fn read() -> Images {
+    let (sender, images) = sync_channel(0);
+    let work = move || {
+        let mut input = BufReader::with_capacity(1 << 16, stdin().lock());
+        // After an error, for example an image that is too large, the next may be read again.
+        while let Some(image) = jpeg::read(&mut input, MAX_FRAME).transpose() {
+            if sender.send(image).is_err() {
+                return;
+            }
         }
+    };
+    if let Err(error) = thread::Builder::new().name("standard input".into()).spawn(work) {
+        tracing::error!(%error, "no thread to read standard input");
+    }
+    Mutex::new(images)
+}
+
+impl Source for Stdin {
+    fn is_open(&mut self) -> Result<bool, Lost> {
+        if self.first.is_none() {
+            self.first = self.take()?;
+        }
+        Ok(self.first.is_some())
+    }
+
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        let image = match self.first.take() {
+            Some(image) => Some(image),
+            None => self.take()?,
+        };
+        Ok(image.map(|image| (image, None)))
     }
 }

@@ -275,6 +275,37 @@ fn an_alarm_that_is_not_acknowledged_is_sent_again() {
     unreachable!("the last connection is returned from");
 }
 
+/// It answers the pings, so that the connection seems alive, but what it has not acknowledged fills the window.
+#[test]
+fn a_broker_that_acknowledges_nothing_is_left() {
+    const CONNECT: u8 = 1;
+    const PING: u8 = 12;
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let service = start(&place, &["--mqtt", &listener.local_addr().unwrap().to_string()]);
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while let Ok((kind, _)) = packet(&mut stream) {
+            let answer: &[u8] = match kind {
+                CONNECT => &[0x20, 2, 0, 0],
+                PING => &[0xD0, 0],
+                _ => continue,
+            };
+            stream.write_all(answer).unwrap();
+        }
+    });
+    service.wait_log("connected to the MQTT broker");
+    // Each is another state of the camera; the client of MQTT lets 100 be without an acknowledgement, and 16 wait.
+    for _ in 0..80 {
+        for change in ["pause", "resume"] {
+            assert_eq!(service.change(&format!("/api/{change}"), "{}").status, 200);
+        }
+    }
+    let line = service.wait_log("no connection to the MQTT broker");
+    assert!(line.contains("the broker acknowledges nothing"), "{line}");
+    eventually("that is measured", || service.metric("nae_mqtt_connected") == 0.0);
+}
+
 /// Between the two, the service was connected.
 #[test]
 fn a_broker_that_hangs_up_twice_is_in_the_log_twice() {

@@ -147,3 +147,43 @@ fn images_on_standard_input_are_scored_in_order_and_told_as_events() {
     assert_eq!((&ended["state"], &ended["reason"]), (&json!("ended"), &json!(null)));
     assert_eq!(service.get("/api/state").json()["latest"]["number"], 3, "what came is still shown");
 }
+
+/// A pipe whose writer hangs does not end.
+#[test]
+fn standard_input_that_falls_silent_is_lost_and_found_again() {
+    let place = Place::new();
+    let mut service = Service::start(&place.state(), &["--source", "-", "--source-timeout", "0.5"]);
+    let mut input = service.stdin();
+    let state = || service.get("/api/state").json()["source_state"].clone();
+    input.write_all(&jpeg("six")).unwrap();
+    eventually("it is connected", || state() == "connected");
+    let line = service.wait_log("the source is lost");
+    assert!(line.contains("standard input: no frame for 500ms"), "{line}");
+    eventually("that is measured", || service.metric("nae_source_up") == 0.0);
+    assert_eq!(state(), "lost");
+    // What comes then is not lost, in one piece or in two.
+    let image = jpeg("zero");
+    let (first, rest) = image.split_at(image.len() / 2);
+    input.write_all(&[&jpeg("six"), first].concat()).unwrap();
+    service.wait_log("connected");
+    input.write_all(rest).unwrap();
+    eventually("all are scored", || service.metric("nae_frames_total{origin=\"Source\"}") == 3.0);
+    assert_eq!(service.get("/api/latest/image").body, image);
+}
+
+/// The name of a file is its writer's.
+#[test]
+fn a_name_of_a_file_writes_no_line_of_the_log() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    for (name, seen) in [("a\nWARN forged one.png", "forged one"), ("b\nWARN forged two.png", "forged two")] {
+        if seen == "forged one" {
+            std::fs::create_dir(place.path("frames/.new")).unwrap();
+            std::fs::rename(place.path("frames/.new"), place.path("frames").join(name)).unwrap();
+        } else {
+            place.frame(name, b"no image");
+        }
+        let line = service.wait_log(seen);
+        assert!(line.contains(&format!("\\nWARN {seen}")), "{line}");
+    }
+}

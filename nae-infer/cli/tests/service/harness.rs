@@ -1,6 +1,6 @@
 //! A service as a process of its own, on a port the system chooses, with the digits model.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -173,6 +173,21 @@ impl Service {
         let data = |line: String| line.strip_prefix("data: ").map(|data| serde_json::from_str(data).unwrap());
         thread::spawn(move || lines.filter_map(data).try_for_each(|event| sender.send(event)));
         events
+    }
+
+    /// Sends a request, such as `GET /healthz`, and does not wait for the answer; the connection ends after that.
+    pub(crate) fn send(&self, request: &str, body: &str) -> TcpStream {
+        let mut client = TcpStream::connect(&self.address).unwrap();
+        let head = "Host: localhost\r\nConnection: close\r\nContent-Type: application/json";
+        write!(client, "{request} HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        client
+    }
+
+    /// Whether a request of this path is answered within this time.
+    pub(crate) fn answers(&self, path: &str, patience: Duration) -> bool {
+        let mut client = self.send(&format!("GET {path}"), "");
+        client.set_read_timeout(Some(patience)).unwrap();
+        client.read_exact(&mut [0]).is_ok()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

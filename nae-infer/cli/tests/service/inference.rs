@@ -2,10 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Place, Service, model, models};
+use crate::harness::{Answer, PATIENCE, Place, Service, model, models};
 
 const INFER: &str = "/v2/models/digits/infer";
 const LENGTH: &str = "Inference-Header-Content-Length";
@@ -231,6 +233,28 @@ fn requests_may_be_packed() {
     assert_eq!(send(&packed[..packed.len() - 1], "deflate").status, 400);
     assert_eq!(send(&packed, "gzip").status, 400);
     assert_eq!(send(&packed, "br").status, 415);
+}
+
+/// A few kilobytes, packed, are millions of numbers.
+#[test]
+fn numbers_without_end_are_refused_soon_and_keep_nobody_waiting() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let numbers = "0,".repeat(8_000_000);
+    let body =
+        format!(r#"{{"inputs":[{{"name":"image","shape":[1,1,16,16],"datatype":"FP32","data":[{numbers}0]}}]}}"#);
+    let threads = thread::available_parallelism().unwrap().get();
+    let requests: Vec<_> = (0..threads + 2).map(|_| service.send(&format!("POST {INFER}"), &body)).collect();
+    let begin = Instant::now();
+    assert!(service.answers("/healthz", PATIENCE));
+    let waited = begin.elapsed();
+    for mut request in requests {
+        let mut said = String::new();
+        request.read_to_string(&mut said).unwrap();
+        let reason = "expected at most 65536 numbers, found more";
+        assert!(said.starts_with("HTTP/1.1 400") && said.contains(reason), "{said}");
+    }
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The page in a browser, with a camera that shows something strange.
 
+use std::io::Write as _;
 use std::process::Command;
 
 use crate::browser::{Browser, chromium};
+use crate::camera::jpeg;
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// What the page at `url` has become after some seconds.
@@ -126,6 +128,28 @@ fn a_browser_says_that_frames_are_not_scored() {
     place.frame("c.png", &picture("six"));
     page.wait_text("alarm", "Normal");
     assert!(failure().is_null());
+}
+
+/// Nobody watches any more, and the last frame stays as it was.
+#[test]
+fn a_browser_says_that_a_source_has_ended() {
+    let place = Place::new();
+    let mut service = Service::start(&place.state(), &["--source", "-", "--source-timeout", "60"]);
+    let mut input = service.stdin();
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    page.wait_text("alarm", "not watched");
+    input.write_all(&jpeg("six")).unwrap();
+    page.wait_text("alarm", "Normal");
+    drop(input);
+    page.wait_text("source", "camera ended");
+    page.wait_text("alarm", "not watched");
+    page.value("location.reload()");
+    page.wait_text("alarm", "not watched");
+    let reason = page.value("document.getElementById('alarm').title");
+    assert!(reason.as_str().unwrap().contains("ended"), "{reason}");
 }
 
 /// A computer that is switched off, or a process that hangs, does not close a connection.

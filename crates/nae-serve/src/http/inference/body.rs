@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use flate2::bufread::{GzDecoder, ZlibDecoder};
 
-use super::super::{Problem, apart, body, too_large};
+use super::super::{Problem, body, too_large};
 
 /// The header with the length of the JSON if tensors follow it.
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -27,19 +27,30 @@ pub(crate) enum Coding {
     Deflate,
 }
 
-impl Parts {
-    /// Reads a request whose body has at most `limit` bytes, both compressed and decompressed.
-    pub(super) async fn receive(request: Request, limit: usize) -> Result<Self, Problem> {
+/// A request as it arrived.
+pub(super) struct Received {
+    bytes: Bytes,
+    coding: Option<Coding>,
+    /// The length of its JSON.
+    length: Option<usize>,
+    limit: usize,
+}
+
+impl Received {
+    /// Receives a request whose body has at most `limit` bytes, both compressed and decompressed.
+    pub(super) async fn from(request: Request, limit: usize) -> Result<Self, Problem> {
         let coding = coding(request.headers())?;
         let length = json_length(request.headers())?;
-        let bytes = body(request, limit).await?;
-        if coding.is_none() {
-            return Self::read(bytes, coding, length, limit);
-        }
-        // Decompression takes up to tenths of a second, during which it would block a thread of the runtime.
-        apart(move || Self::read(bytes, coding, length, limit)).await?
+        Ok(Self { bytes: body(request, limit).await?, coding, length, limit })
     }
 
+    /// Decompresses and divides the body, which takes up to tenths of a second.
+    pub(super) fn parts(self) -> Result<Parts, Problem> {
+        Parts::read(self.bytes, self.coding, self.length, self.limit)
+    }
+}
+
+impl Parts {
     /// Decompresses and divides a body.
     pub(super) fn read(
         body: Bytes,

@@ -1,10 +1,11 @@
 //! The Open Inference Protocol (KServe's version 2): the tensor is the network's input, prepared by the client, as JSON
 //! or as bytes after the JSON (Triton's extension `binary_tensor_data`). This module has the handlers of the addresses.
-//! `body` divides the bytes of a request, `request` parses them (`lists` its lists), `outputs` writes the answer,
-//! `describe` describes the model's inputs and outputs.
+//! `body` divides the bytes of a request, `document` parses its JSON (`lists` the lists in it), `request` checks it,
+//! `outputs` writes the answer, `describe` describes the model's inputs and outputs.
 
 mod body;
 mod describe;
+mod document;
 mod lists;
 mod outputs;
 mod request;
@@ -19,14 +20,16 @@ use serde_json::json as value;
 
 #[cfg(fuzzing)]
 pub(crate) use self::body::Coding;
+#[cfg(fuzzing)]
 use self::body::Parts;
+use self::body::Received;
 use self::request::Asked;
 use super::super::Service;
 use super::super::camera::Camera;
 use super::super::model::{Model, NoModel};
 use super::super::scorer::{Answer, Failure, Input};
 use super::score::answer;
-use super::{Problem, json, watching};
+use super::{Problem, in_turn, json, watching};
 
 /// The model that an address names.
 #[derive(Deserialize)]
@@ -134,8 +137,11 @@ pub(super) async fn infer(
     request: Request,
 ) -> Result<Response, Problem> {
     let (camera, model) = known(&service, &target)?;
-    let parts = Parts::receive(request, service.config.max_body).await?;
-    let asked = Asked::parse(&parts, model.detector.contract())?;
+    let received = Received::from(request, service.config.max_body).await?;
+    let of = Arc::clone(&model);
+    // Takes up to tenths of a second, and several times the memory of the request.
+    let parse = move || Asked::parse(&received.parts()?, of.detector.contract());
+    let asked = in_turn(&service.parsing, parse).await??;
     // All are queued at once, so that they are scored together.
     let waiting: Vec<_> = asked.images().map(|image| answer(&camera, Input::Prepared(image))).collect();
     let mut answers = Vec::with_capacity(waiting.len());

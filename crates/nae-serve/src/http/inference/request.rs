@@ -1,14 +1,13 @@
-//! Parses and checks a request for inference: its images and outputs. `body` divides its bytes.
+//! Checks a request for inference: its images and outputs. `body` divides its bytes, `document` parses its JSON.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use nae_core::Shape;
 use nae_core::contract::{Contract, Preprocessing};
-use serde::Deserialize;
 
 use super::super::Problem;
 use super::body::Parts;
-use super::lists::{Few, Numbers};
+use super::document::{Document, Requested, Tensor};
 use super::outputs::{Output, Wanted};
 
 /// The maximum number of images in a request.
@@ -33,52 +32,18 @@ enum Pixels {
     Eight(Bytes, Preprocessing),
 }
 
-#[derive(Deserialize)]
-struct Document {
-    id: Option<String>,
-    parameters: Option<Parameters>,
-    inputs: Few<Tensor>,
-    outputs: Option<Few<Requested>>,
-}
-
-#[derive(Deserialize)]
-struct Tensor {
-    name: String,
-    shape: Few<usize>,
-    datatype: String,
-    parameters: Option<Parameters>,
-    data: Option<Numbers>,
-}
-
-#[derive(Deserialize)]
-struct Requested {
-    name: String,
-    parameters: Option<Parameters>,
-}
-
-/// The parameters of a request, an input or an output; others are ignored.
-#[derive(Default, Deserialize)]
-struct Parameters {
-    /// 64 bits on every machine, so that a wrong size gives the same error everywhere.
-    binary_data_size: Option<u64>,
-    binary_data: Option<bool>,
-    binary_data_output: Option<bool>,
-    shared_memory_region: Option<String>,
-    classification: Option<usize>,
-}
-
 impl Asked {
     /// Checks a request for a model with this contract.
     pub(super) fn parse(parts: &Parts, contract: &Contract) -> Result<Self, Problem> {
-        let document: Document =
-            serde_json::from_slice(&parts.json).map_err(|e| wrong(format!("the JSON of the request: {e}")))?;
-        let Document { id, parameters, inputs, outputs } = document;
-        let Ok([tensor]) = <[Tensor; 1]>::try_from(inputs.0) else {
+        let shape = contract.input;
+        let document = Document::parse(&parts.json, MOST * shape.len());
+        let Document { id, parameters, inputs, outputs } =
+            document.map_err(|error| wrong(format!("the JSON of the request: {error}")))?;
+        let Ok([tensor]) = <[Tensor; 1]>::try_from(inputs) else {
             return Err(wrong("expected one input, `image`"));
         };
         let binary = parameters.unwrap_or_default().binary_data_output.unwrap_or(false);
-        let outputs = wanted(outputs.map_or_else(Vec::new, |outputs| outputs.0), binary)?;
-        let shape = contract.input;
+        let outputs = wanted(outputs, binary)?;
         Ok(Self {
             id,
             outputs,
@@ -137,7 +102,7 @@ fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Proble
 
 /// The values of the input tensor, in the form that its fields describe.
 fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) -> Result<Pixels, Problem> {
-    let Tensor { name, shape: Few(found), datatype, parameters, data } = tensor;
+    let Tensor { name, shape: found, datatype, parameters, data } = tensor;
     let parameters = parameters.unwrap_or_default();
     // Bytes are brightnesses only if the network takes images.
     let takes_images = matches!(shape.channels, 1 | 3);
@@ -185,7 +150,7 @@ fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) ->
             }
             Ok(if eight { Pixels::Eight(binary.clone(), range) } else { Pixels::RealBytes(binary.clone()) })
         }
-        (Some(Numbers(data)), None) => {
+        (Some(data), None) => {
             if !binary.is_empty() {
                 return Err(wrong(format!("expected nothing after the JSON, found {} bytes", binary.len())));
             }

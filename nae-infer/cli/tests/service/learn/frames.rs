@@ -1,11 +1,12 @@
 //! Frames are collected, looked through and kept.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::thread::available_parallelism;
 
 use serde_json::json;
 
-use super::{act, grey, numbers, phase, show, start, start_with, status};
-use crate::harness::{Place, Service, SmallDisk, eventually, picture};
+use super::{act, grey, hanging_disk, numbers, phase, show, start, start_with, status};
+use crate::harness::{PATIENCE, Place, Service, SmallDisk, eventually, picture};
 
 #[test]
 fn different_frames_are_collected_looked_through_and_kept_over_a_kill() {
@@ -91,4 +92,23 @@ fn a_full_disk_ends_collecting_and_nothing_else() {
     act(&service, "collect", "{}");
     show(&service, &place, "d", [150]);
     assert_eq!(act(&service, "stop", "{}")["kept"], 3);
+}
+
+/// Whoever asks for the frames waits for the disk, and nobody else.
+#[test]
+fn a_disk_that_hangs_while_frames_are_listed_does_not_stop_the_service() {
+    let place = Place::new();
+    let service = start(&place);
+    act(&service, "collect", "{}");
+    hanging_disk(&service, &place);
+    // More than the service has threads for all its clients.
+    let threads = available_parallelism().unwrap().get();
+    let waiting: Vec<_> = (0..=threads).map(|_| service.send("GET /api/learn/frames", "")).collect();
+    for path in ["/healthz", "/api/state", "/api/adjustments", "/api/regions"] {
+        assert!(service.answers(path, PATIENCE), "{path} with {} that wait", waiting.len());
+    }
+    let number = || service.get("/api/state").json()["latest"]["number"].as_u64();
+    let before = number();
+    place.frame("next.png", &picture("six"));
+    eventually("the next frame is scored", || number() > before);
 }

@@ -10,6 +10,8 @@ mod training;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -58,6 +60,18 @@ pub(crate) fn show(service: &Service, place: &Place, round: &str, levels: impl I
         place.frame(&format!("{round}-{level:03}.pgm"), &grey(level));
         eventually("the frame is looked at", || status(service)["seen"].as_u64().unwrap() > before);
     }
+}
+
+/// Makes the disk hang, on which a frame that is collected is written: the next one waits until somebody opens the pipe that
+/// this gives.
+fn hanging_disk(service: &Service, place: &Place) -> PathBuf {
+    let frames = place.state().join("learn/frames");
+    std::fs::create_dir_all(&frames).unwrap();
+    let pipe = frames.join(".unfinished");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    place.frame("hangs.pgm", &grey(200));
+    eventually("the disk hangs", || !service.answers("/api/learn", Duration::from_millis(500)));
+    pipe
 }
 
 /// A service that has collected six frames.

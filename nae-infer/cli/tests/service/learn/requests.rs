@@ -1,7 +1,7 @@
 //! Who may do what, when, and with which numbers.
 
-use super::{phase, start, start_with};
-use crate::harness::Place;
+use super::{act, hanging_disk, phase, start, start_with};
+use crate::harness::{PATIENCE, Place, eventually};
 
 #[test]
 fn what_cannot_be_done_now_is_refused_with_what_can() {
@@ -64,4 +64,23 @@ fn looking_at_frames_is_for_who_may_look_and_the_rest_for_who_may_change() {
         let found = ["token", "look-token", "score-token", "wrong"].map(|token| ask(token, path));
         assert_eq!(found, [expected, 403, 403, 401], "{path}");
     }
+}
+
+/// Whoever wants a change of which nobody can say where it came from would only have to hang up.
+#[test]
+fn a_change_is_in_the_log_also_if_its_client_does_not_wait_for_the_answer() {
+    let place = Place::new();
+    let service = start(&place);
+    act(&service, "collect", "{}");
+    service.wait_log("/api/learn/collect");
+    let pipe = hanging_disk(&service, &place);
+    let client = service.send("POST /api/learn/stop", "{}");
+    let record = place.state().join("learn/state.json");
+    let is_stopped = || std::fs::read_to_string(&record).unwrap().contains("collected");
+    eventually("the change is made, and waits for the frame", is_stopped);
+    drop(client);
+    assert!(service.answers("/healthz", PATIENCE), "it sees that the client is gone");
+    std::fs::read(pipe).unwrap();
+    let line = service.wait_log("/api/learn/stop");
+    assert!(line.contains("a change was requested address=127.0.0.1") && line.contains("status=200"), "{line}");
 }

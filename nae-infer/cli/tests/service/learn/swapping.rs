@@ -1,10 +1,15 @@
 //! The new model beside the one in use, in its place, and back; and that none of it is lost by a kill.
 
+use std::io::Read as _;
+use std::thread;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{act, called, child, collected, other_model, phase, start, status, trained, trainer};
+use crate::cameras::slow_model;
 use crate::changes::{four_pixels, fragile, in_use, suspicious};
-use crate::harness::{Place, eventually, picture, runs};
+use crate::harness::{Place, Service, eventually, picture, runs};
 
 #[test]
 fn a_new_model_scores_beside_the_one_in_use_and_raises_no_alarm() {
@@ -156,4 +161,30 @@ fn what_was_spoilt_while_the_service_was_down_is_said_and_passed_over() {
     let now = status(&service);
     assert_eq!((&now["phase"], &now["kept"]), (&json!("collected"), &json!(6)), "the frames are there");
     assert!(place.state().join("learn/state.json.damaged").exists());
+}
+
+/// The reload read which file is in use before the swap, and ends after it.
+#[test]
+fn a_reload_does_not_put_the_model_before_a_swap_back() {
+    let place = Place::new();
+    let path = place.path("model.onnx");
+    slow_model(&path);
+    // Reconstructs nothing in time, which is no matter here: that takes its part of a second for each of the frames.
+    let arguments = ["--source", &place.source(), "--queue", "100", "--score-timeout", "60"];
+    let service = Service::try_start(&path, &place.state(), &arguments).unwrap();
+    for i in 0..8 {
+        place.frame(&format!("{i}.png"), &picture("six"));
+    }
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 8);
+    let headers = [("content-type", "application/octet-stream")];
+    let learned = std::fs::read(other_model()).unwrap();
+    assert_eq!(service.post_with("/api/learn/take-model", &learned, &headers).status, 200);
+    let mut reload = service.send("POST /api/reload", "{}");
+    thread::sleep(Duration::from_millis(300));
+    act(&service, "swap", "{}");
+    let mut reloaded = String::new();
+    reload.read_to_string(&mut reloaded).unwrap();
+    assert!(reloaded.starts_with("HTTP/1.1 200"), "{reloaded}");
+    let now = status(&service);
+    assert_eq!((&now["phase"], &now["in_use"]), (&json!("swapped"), &json!(in_use(&service))));
 }
