@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::changed::{few_images, replaced};
 use crate::eval::stripes;
@@ -242,28 +242,23 @@ fn after_ctrl_c_a_run_goes_on() {
     }
     std::fs::write(path.join("earlier/resume.bin"), version_1(&good)).unwrap();
     for name in ["broken", "earlier"] {
-        let begun = Instant::now();
         let output = run(&mut resume(path, name));
-        let resumed = begun.elapsed().as_secs_f64();
         assert!(output.status.success(), "{output:?}");
         same(path, "whole", name);
         let warning = "strange images, which is not given now";
         let text = std::fs::read_to_string(path.join(name).join("result.json")).unwrap();
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(result["warnings"].to_string().contains(warning), "{result}");
-        // The time before the interruption counts.
-        let measured = std::fs::read_to_string(path.join(name).join("metrics.jsonl")).unwrap();
-        let last: serde_json::Value = serde_json::from_str(measured.lines().last().unwrap()).unwrap();
-        assert!(result["seconds"].as_f64() > last["seconds"].as_f64(), "{last}, {result}");
-        assert!(result["seconds"].as_f64() > Some(resumed), "{resumed}, {result}");
+        // Time counts on where the run was broken off. (The time of the program itself says nothing here: it includes the
+        // reading of the data, which may take longer than what was trained before.)
+        let text = std::fs::read_to_string(path.join(name).join("metrics.jsonl")).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        for time in ["seconds", "processor_seconds"] {
+            assert!(lines.clone().map(|line| line[time].as_f64().unwrap()).is_sorted(), "{text}");
+        }
+        assert!(result["seconds"].as_f64() > lines.last().unwrap()["seconds"].as_f64(), "{result}, {text}");
     }
     assert!(!state.exists());
-    // Time counts on where the run was broken off.
-    let text = std::fs::read_to_string(path.join("broken/metrics.jsonl")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    for time in ["seconds", "processor_seconds"] {
-        assert!(lines.clone().map(|line| line[time].as_f64().unwrap()).is_sorted(), "{text}");
-    }
 }
 
 /// Killed fifty times at random moments, a run never loses its state, and ends as if nothing had been. Slow.
