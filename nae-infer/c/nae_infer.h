@@ -3,7 +3,9 @@
    Written by cbindgen from nae-infer/c/src/lib.rs; `NAE_WRITE_HEADER=1 cargo test -p nae-infer-c` writes it anew.
 
    Every function that can fail returns 0, or NULL, and writes why into `error`, cut to `error_len` bytes with the zero
-   that ends it; `error` may be NULL. A detector may be used by any number of threads at a time, and is freed once. */
+   that ends it; `error` may be NULL, and is left as it is if nothing failed. NULL for anything that is needed is such a
+   failure. A detector may be used by any number of threads at a time, and is freed once. Where memory runs out, the
+   process ends; only the pixels of `nae_detector_score_pixels` that find no memory are a failure. */
 
 #ifndef NAE_INFER_H
 #define NAE_INFER_H
@@ -31,12 +33,12 @@ typedef struct nae_score {
 extern "C" {
 #endif // __cplusplus
 
-// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the default.
-// `false_positive_rate`, above 0 and below 1, selects the threshold; 0 selects the model's own. Free the detector with
-// `nae_detector_free`.
+// Opens an `.onnx` or `.nae` file. `path` is UTF-8. `backend` is "simd", "tract", "ort" or "native", if the library is
+// built with it ("ort" is not by default), or NULL for the default. `false_positive_rate`, above 0 and below 1, selects
+// the threshold; 0 selects the model's own. Free the detector with `nae_detector_free`.
 //
 // # Safety
-// `path` and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
+// `path` (NULL is refused) and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
 struct nae_detector *nae_detector_open(const char *path,
                                        const char *backend,
                                        float false_positive_rate,
@@ -49,20 +51,27 @@ struct nae_detector *nae_detector_open(const char *path,
 // `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
 void nae_detector_free(struct nae_detector *detector);
 
-// Writes the channels, height and width of the network's input; images of other sizes are resized. Pass NULL for
-// values that are not needed. Returns 1, or 0 if the detector is NULL.
+// Writes the channels, height and width of the network's input. Images of other sizes are resized, except for a model of
+// tiles, which cuts an image into tiles of this size and refuses a smaller one. Pass NULL for values that are not
+// needed. Returns 1, or 0 if the detector is NULL.
 //
 // # Safety
 // `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
-int32_t nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
+int32_t nae_detector_input(const struct nae_detector *detector,
+                           size_t *channels,
+                           size_t *height,
+                           size_t *width);
 
-// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
-// contribution to the energy (for the energy ssim, its squared error), height × width values of the network's input,
-// row by row; it must be NULL for a model of tiles. Returns 1, or 0 if there is no score.
+// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or an `.npy` file of one image. `path` is UTF-8. The
+// image is turned as its orientation tag (EXIF, TIFF) says. `error_map`, if not NULL, receives height × width values of
+// the network's input, row by row: each pixel's error, whose mean is the energy (for the energy ssim, its squared error;
+// for a model of features, the energy of the features at its place). It must be NULL for a model of tiles. Returns 1, or
+// 0 if there is no score.
 //
 // # Safety
-// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
-// null or valid for height × width values; `error` is null or valid for `error_len` bytes.
+// `detector`, `path` and `score` may be null, which is refused; otherwise `detector` is from `nae_detector_open`, `path`
+// ends in a zero, and `score` is valid for a write. `error_map` is null or valid for height × width values; `error` is
+// null or valid for `error_len` bytes.
 int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 const char *path,
                                 struct nae_score *score,
@@ -70,10 +79,12 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 char *error,
                                 size_t error_len);
 
-// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. Otherwise as `nae_detector_score_file`.
+// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, of at most 2^30 bytes. Otherwise as
+// `nae_detector_score_file`.
 //
 // # Safety
-// `bytes` is valid for `length` bytes; otherwise as for `nae_detector_score_file`.
+// `bytes` is null, which is refused, or valid for `length` bytes; a length above 2^30 is refused, and nothing is read.
+// Otherwise as for `nae_detector_score_file`.
 int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    const uint8_t *bytes,
                                    size_t length,
@@ -83,11 +94,12 @@ int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    size_t error_len);
 
 // Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
-// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767.
-// Otherwise as `nae_detector_score_file`.
+// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767, and
+// width × height × channels at most 2^28. Otherwise as `nae_detector_score_file`.
 //
 // # Safety
-// `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.
+// `pixels` is null, which is refused, or valid for (height - 1) × stride + width × channels bytes; otherwise as for
+// `nae_detector_score_file`.
 int32_t nae_detector_score_pixels(const struct nae_detector *detector,
                                   const uint8_t *pixels,
                                   size_t width,

@@ -270,6 +270,10 @@ impl Detector {
 
     /// Scores an image of any size. For a model of tiles it has to contain at least one tile.
     ///
+    /// The image is taken as it is: it is not turned by an EXIF orientation, and `image::open` does not turn it either. Training
+    /// does; to score a file or its bytes in the same way, pass what [`read`](nae_input::read) or
+    /// [`decode`](nae_input::decode) returns to [`score_pixels`](Self::score_pixels).
+    ///
     /// # Errors
     /// [`ScoreError`]; [`ScoreError::Table`] for a model of tables.
     pub fn score(&self, image: &DynamicImage) -> Result<Scored, ScoreError> {

@@ -26,16 +26,22 @@ int main(int argc, char **argv) {
   int failed = map == NULL;
   for (int i = 2; i < argc && map; i++) {
     nae_score score;
-    if (!nae_detector_score_file(detector, argv[i], &score, map, error, sizeof error)) {
+    int has_map = nae_detector_score_file(detector, argv[i], &score, map, error, sizeof error);
+    /* A model of tiles has no map of one size, and scores without. */
+    if (!has_map && !nae_detector_score_file(detector, argv[i], &score, NULL, error, sizeof error)) {
       fprintf(stderr, "%s\n", error);
       failed = 1;
       continue;
     }
-    size_t worst = 0;
-    for (size_t p = 1; p < height * width; p++)
-      if (map[p] > map[worst]) worst = p;
     const char *verdict = score.anomaly < 0 ? "unknown" : score.anomaly ? "anomaly" : "normal";
-    printf("%s %.9g %.9g %s at %zu,%zu\n", argv[i], score.energy, score.p_value, verdict, worst % width, worst / width);
+    printf("%s %.9g %.9g %s", argv[i], score.energy, score.p_value, verdict);
+    if (has_map) {
+      size_t worst = 0;
+      for (size_t p = 1; p < height * width; p++)
+        if (map[p] > map[worst]) worst = p;
+      printf(" at %zu,%zu", worst % width, worst / width);
+    }
+    printf("\n");
   }
   free(map);
   nae_detector_free(detector);

@@ -8,11 +8,13 @@ use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use nae_infer::input::{Pixels, decode, read};
+use nae_infer::input::{MAX_FILE, Pixels, decode, read};
 use nae_infer::{BackendKind, Scored};
 
 /// The longest side of an image.
 const MAX_SIDE: usize = nae_infer::input::MAX_SIDE as usize;
+/// The largest number of bytes of uncompressed pixels: what the decoder allows an image file.
+const MAX_PIXELS: usize = 1 << 28;
 
 /// A model that is ready to score.
 pub struct Detector(nae_infer::Detector);
@@ -55,25 +57,25 @@ unsafe fn guarded<T>(error: *mut c_char, error_len: usize, work: impl FnOnce() -
     None
 }
 
-/// Converts a text of the caller; `None` for null.
+/// Converts a text of the caller, which errors call `name`; `None` for null.
 ///
 /// # Safety
 /// `text` is null or ends in a zero.
-unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, String> {
+unsafe fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, String> {
     if text.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller guarantees that it ends in a zero.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(Some).map_err(|_| "a text is not UTF-8".into())
+    text.to_str().map(Some).map_err(|_| format!("the {name} is not UTF-8"))
 }
 
-/// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the default.
-/// `false_positive_rate`, above 0 and below 1, selects the threshold; 0 selects the model's own. Free the detector with
-/// `nae_detector_free`.
+/// Opens an `.onnx` or `.nae` file. `path` is UTF-8. `backend` is "simd", "tract", "ort" or "native", if the library is
+/// built with it ("ort" is not by default), or NULL for the default. `false_positive_rate`, above 0 and below 1, selects
+/// the threshold; 0 selects the model's own. Free the detector with `nae_detector_free`.
 ///
 /// # Safety
-/// `path` and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
+/// `path` (NULL is refused) and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_open(
     path: *const c_char,
@@ -84,7 +86,7 @@ pub unsafe extern "C" fn nae_detector_open(
 ) -> *mut Detector {
     let work = || {
         // SAFETY: guaranteed by the caller of this function.
-        let (path, backend) = unsafe { (text(path)?, text(backend)?) };
+        let (path, backend) = unsafe { (text("path", path)?, text("backend", backend)?) };
         let path = path.ok_or("the path is NULL")?;
         let mut builder = nae_infer::Detector::builder();
         if let Some(name) = backend {
@@ -118,8 +120,9 @@ pub unsafe extern "C" fn nae_detector_free(detector: *mut Detector) {
     }
 }
 
-/// Writes the channels, height and width of the network's input; images of other sizes are resized. Pass NULL for
-/// values that are not needed. Returns 1, or 0 if the detector is NULL.
+/// Writes the channels, height and width of the network's input. Images of other sizes are resized, except for a model of
+/// tiles, which cuts an image into tiles of this size and refuses a smaller one. Pass NULL for values that are not
+/// needed. Returns 1, or 0 if the detector is NULL.
 ///
 /// # Safety
 /// `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
@@ -189,13 +192,16 @@ unsafe fn score(
     1
 }
 
-/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, receives each pixel's
-/// contribution to the energy (for the energy ssim, its squared error), height × width values of the network's input,
-/// row by row; it must be NULL for a model of tiles. Returns 1, or 0 if there is no score.
+/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or an `.npy` file of one image. `path` is UTF-8. The
+/// image is turned as its orientation tag (EXIF, TIFF) says. `error_map`, if not NULL, receives height × width values of
+/// the network's input, row by row: each pixel's error, whose mean is the energy (for the energy ssim, its squared error;
+/// for a model of features, the energy of the features at its place). It must be NULL for a model of tiles. Returns 1, or
+/// 0 if there is no score.
 ///
 /// # Safety
-/// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
-/// null or valid for height × width values; `error` is null or valid for `error_len` bytes.
+/// `detector`, `path` and `score` may be null, which is refused; otherwise `detector` is from `nae_detector_open`, `path`
+/// ends in a zero, and `score` is valid for a write. `error_map` is null or valid for height × width values; `error` is
+/// null or valid for `error_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_score_file(
     detector: *const Detector,
@@ -207,7 +213,7 @@ pub unsafe extern "C" fn nae_detector_score_file(
 ) -> i32 {
     let image = || {
         // SAFETY: guaranteed by the caller of this function.
-        let path = unsafe { text(path)? }.ok_or("the path is NULL")?;
+        let path = unsafe { text("path", path)? }.ok_or("the path is NULL")?;
         let mut images = read(path.as_ref()).map_err(|e| e.to_string())?;
         match (images.pop(), images.len()) {
             (Some(image), 0) => Ok(image.pixels),
@@ -218,10 +224,12 @@ pub unsafe extern "C" fn nae_detector_score_file(
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. Otherwise as `nae_detector_score_file`.
+/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, of at most 2^30 bytes. Otherwise as
+/// `nae_detector_score_file`.
 ///
 /// # Safety
-/// `bytes` is valid for `length` bytes; otherwise as for `nae_detector_score_file`.
+/// `bytes` is null, which is refused, or valid for `length` bytes; a length above 2^30 is refused, and nothing is read.
+/// Otherwise as for `nae_detector_score_file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_score_encoded(
     detector: *const Detector,
@@ -236,7 +244,14 @@ pub unsafe extern "C" fn nae_detector_score_encoded(
         if bytes.is_null() {
             return Err("the image is NULL".to_owned());
         }
-        // SAFETY: it is not null, and valid for `length` bytes, as the caller guarantees.
+        // Before the slice is made: one of more than `isize::MAX` bytes is undefined behaviour.
+        if length as u64 > MAX_FILE {
+            return Err(format!(
+                "expected an encoded image of at most {MAX_FILE} bytes, found a length of {length}; give the number of bytes \
+                 of the image"
+            ));
+        }
+        // SAFETY: it is not null, and valid for `length` bytes, as the caller guarantees; these are at most 2^30.
         decode(unsafe { std::slice::from_raw_parts(bytes, length) }).map_err(|e| e.to_string())
     };
     // SAFETY: guaranteed by the caller of this function.
@@ -244,11 +259,12 @@ pub unsafe extern "C" fn nae_detector_score_encoded(
 }
 
 /// Scores uncompressed pixels, such as those of a camera: `height` rows of `width` pixels of `channels` bytes, 1 for
-/// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767.
-/// Otherwise as `nae_detector_score_file`.
+/// grey or 3 for RGB; `stride` is the number of bytes from one row to the next. Width and height are at most 32,767, and
+/// width × height × channels at most 2^28. Otherwise as `nae_detector_score_file`.
 ///
 /// # Safety
-/// `pixels` is valid for (height - 1) × stride + width × channels bytes; otherwise as for `nae_detector_score_file`.
+/// `pixels` is null, which is refused, or valid for (height - 1) × stride + width × channels bytes; otherwise as for
+/// `nae_detector_score_file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_score_pixels(
     detector: *const Detector,
@@ -274,13 +290,24 @@ pub unsafe extern "C" fn nae_detector_score_pixels(
             return Err(format!("expected pixels of 1 or 3 channels, found {channels}"));
         }
         let row = width * channels;
+        let count = row.checked_mul(height).filter(|&count| count <= MAX_PIXELS).ok_or_else(|| {
+            format!(
+                "expected an image that is decoded in at most {} MiB, found one of {width}×{height}×{channels} that takes \
+                 more; cut it into parts, or scale it down",
+                MAX_PIXELS >> 20
+            )
+        })?;
         let length = stride.checked_mul(height - 1).and_then(|l| l.checked_add(row));
         let length = length.filter(|&l| stride >= row && l <= isize::MAX as usize);
         let length = length.ok_or_else(|| format!("a stride of {stride} bytes does not fit rows of {row}"))?;
         // SAFETY: it is not null, and valid for `length` bytes, as the caller guarantees.
         let bytes = unsafe { std::slice::from_raw_parts(pixels, length) };
-        let values = bytes.chunks(stride).flat_map(|line| line.iter().take(row));
-        let values = values.map(|&byte| f32::from(byte) / 255.0).collect();
+        let mut values = Vec::new();
+        // An allocation that fails would end the caller's process.
+        let room = values.try_reserve_exact(count);
+        room.map_err(|error| format!("no memory for an image of {width}×{height}×{channels}: {error}"))?;
+        let bytes = bytes.chunks(stride).flat_map(|line| line.iter().take(row));
+        values.extend(bytes.map(|&byte| f32::from(byte) / 255.0));
         Ok(Pixels { shape: nae_infer::Shape::new(channels, height, width), values })
     };
     // SAFETY: guaranteed by the caller of this function.

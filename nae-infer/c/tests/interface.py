@@ -59,6 +59,8 @@ refused(nae.nae_detector_open, model.encode(), b"abacus", 0.0)
 refused(nae.nae_detector_open, model.encode(), None, 2.0)
 refused(nae.nae_detector_score_encoded, detector, b"no image", 8, score, None)
 refused(nae.nae_detector_score_encoded, detector, None, 8, score, None)
+refused(nae.nae_detector_score_encoded, detector, b"no image", 2**64 - 1, score, None)
+assert b"a length of 18446744073709551615" in error.value, error.value
 refused(nae.nae_detector_score_encoded, None, b"", 0, score, None)
 refused(nae.nae_detector_score_file, detector, b"nothing.png", score, None)
 refused(nae.nae_detector_score_pixels, detector, b"", 0, 16, 1, 16, score, None)
@@ -69,5 +71,16 @@ refused(nae.nae_detector_score_pixels, detector, b"", 16, 16, 1, 2**63, score, N
 assert not nae.nae_detector_open(b"nothing.onnx", None, 0.0, None, 0)
 assert not nae.nae_detector_open(b"nothing.onnx", None, 0.0, error, 4)
 assert len(error.value) == 3
+if sys.platform == "linux":
+    import resource
+
+    # Pixels within the limit, and room for them, but not for their floats: an error, and not the end of the process.
+    data = bytes(32767 * 8192)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, before[1]))
+    refused(nae.nae_detector_score_pixels, detector, data, 32767, 8192, 1, 32767, score, None)
+    assert error.value.startswith(b"no memory for an image of 32767"), error.value
+    resource.setrlimit(resource.RLIMIT_AS, before)
 nae.nae_detector_free(detector)
 nae.nae_detector_free(None)

@@ -30,8 +30,8 @@ Examples:
   nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames
 
-Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage; \
-3 when anomalies were found, with score --fail-on-anomaly.";
+Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed (for bench, when no backend ran \
+the model); 2 for wrong usage; 3 when anomalies were found, with score --fail-on-anomaly.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -172,8 +172,8 @@ const CALIBRATE_HELP: &str = "\
 Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same \
 shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model \
 of nae-train says it, and is calibrated anew. The images must be normal and not from the training data: \
-a threshold from images the network has seen is too low. A file that cannot be read is reported, the others \
-are calibrated with, and the exit status is 1.
+a threshold from images the network has seen is too low. A file that is given several times is counted once. A file \
+that cannot be read is reported, the others are calibrated with, and the exit status is 1.
 
 Examples:
   nae-infer calibrate theirs.onnx good -o model.onnx
@@ -222,7 +222,8 @@ fn range(text: &str) -> Result<(f32, f32), String> {
 const BENCH_HELP: &str = "\
 Each backend of this build is measured in a process of its own: the time until the first score, the median \
 and the 99th percentile of one image at a time, images a second one at a time and 32 at a time, and the \
-most memory. The machine should have nothing else to do.
+most memory. The machine should have nothing else to do. A backend that cannot run the model is listed with the reason; \
+the exit status is 1 only if no backend can run it.
 
 Examples:
   nae-infer bench model.onnx

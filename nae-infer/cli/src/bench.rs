@@ -74,11 +74,12 @@ fn in_a_process(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Line> {
     let providers = arguments.execution_provider.iter().filter(|_| kind == BackendKind::Ort);
     let providers = providers.flat_map(|name| ["--execution-provider", name.as_str()]);
     let output = Command::new(std::env::current_exe().context("cannot find this program")?)
-        .arg("bench")
-        .arg(&arguments.model)
-        .args(["--alone", "--backend", kind.name()])
+        .args(["bench", "--alone", "--backend", kind.name()])
         .args(providers)
         .args(["--seconds", &arguments.seconds.to_string(), "--threads", &arguments.threads.to_string()])
+        // The model's name may begin as a flag does.
+        .arg("--")
+        .arg(&arguments.model)
         .output()
         .context("cannot start this program again")?;
     let backend = kind.name().to_owned();

@@ -1,5 +1,7 @@
 //! `nae-infer calibrate`: sets the threshold of a model of any origin from normal images.
 
+use std::collections::HashSet;
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use nae_onnx::metadata::ModelMetadata;
 use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
-use crate::inputs::{batch_size, content, files};
+use crate::inputs::{batch_size, content, files, is_stdin};
 use crate::output::{printable, report, unless_closed};
 
 /// The probability of the printed interval of false-positive rates.
@@ -23,8 +25,9 @@ const INTERVAL: f32 = 0.95;
 
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
-    // The model may be replaced by the calibrated one, the images not.
-    nae_onnx::file::check_output(&arguments.output, arguments.images.iter().map(PathBuf::as_path))?;
+    let (paths, unread_paths) = expand(&arguments.images);
+    // The model may be replaced by the calibrated one, the images not, also those that are given by their folder.
+    nae_onnx::file::check_output(&arguments.output, paths.iter().map(PathBuf::as_path))?;
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
@@ -33,7 +36,8 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
 
-    let Found { mut energies, unread, unscored } = score(&detector, arguments, quiet);
+    let Found { mut energies, unread, unscored } = score(&detector, &paths, quiet);
+    let unread = unread_paths + unread;
     let (count, failed) = (energies.len(), unread + unscored);
     if failed > 0 && (arguments.strict || count == 0) {
         let remedy = if count > 0 { "; leave out --strict to calibrate with these" } else { "" };
@@ -98,19 +102,10 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
     file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
 }
 
-/// The energies of the images.
-struct Found {
-    energies: Vec<f32>,
-    /// The number of files and folders that could not be read.
-    unread: usize,
-    /// The number of images that could not be scored.
-    unscored: usize,
-}
-
-/// Scores the images, and reports those that cannot be read or scored.
-fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
-    let (mut paths, mut unread, mut unscored) = (Vec::new(), 0, 0);
-    for path in &arguments.images {
+/// The files of the paths, each once, and the number of paths and parts of folders that cannot be read, which are reported.
+fn expand(images: &[PathBuf]) -> (Vec<PathBuf>, usize) {
+    let (mut paths, mut unread) = (Vec::new(), 0);
+    for path in images {
         let mut fail = |error: &anyhow::Error| {
             unread += 1;
             report(error);
@@ -120,6 +115,33 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
             Err(error) => fail(&error),
         }
     }
+    // The statistics are those of independent images: a repeated one is none.
+    let given = paths.len();
+    let mut known = HashSet::new();
+    // Standard input is no file of this name, and what cannot be found is reported by its reader.
+    paths.retain(|path| is_stdin(path) || fs::canonicalize(path).map_or(true, |path| known.insert(path)));
+    let repeated = match given - paths.len() {
+        0 => return (paths, unread),
+        1 => "1 repetition is".to_owned(),
+        more => format!("{more} repetitions are"),
+    };
+    // A reader that is gone needs no notice.
+    let _ = writeln!(io::stderr(), "files given more than once are counted once: {repeated} left out");
+    (paths, unread)
+}
+
+/// The energies of the images.
+struct Found {
+    energies: Vec<f32>,
+    /// The number of files that could not be read.
+    unread: usize,
+    /// The number of images that could not be scored.
+    unscored: usize,
+}
+
+/// Scores the images of the files, and reports those that cannot be read or scored.
+fn score(detector: &Detector, paths: &[PathBuf], quiet: bool) -> Found {
+    let (mut unread, mut unscored) = (0, 0);
     let progress = Progress::new("scoring", "files", 0, paths.len(), quiet);
     let fail = |name: &str, error: &dyn std::fmt::Display| {
         progress.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(name))));
@@ -142,7 +164,7 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
         failed
     };
     let most = batch_size(detector.contract().input.len());
-    for path in &paths {
+    for path in paths {
         match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
             Ok(images) => {
                 for image in images {

@@ -21,9 +21,14 @@ pub(crate) fn batch_size(length: usize) -> usize {
     (MOST_VALUES / length.max(1)).clamp(1, MOST_INPUTS)
 }
 
+/// Whether a path stands for standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new(STDIN)
+}
+
 /// Reads a file, or standard input.
 pub(crate) fn content(path: &Path) -> Result<Vec<u8>, FileError> {
-    match path == Path::new(STDIN) {
+    match is_stdin(path) {
         true => read_stream(io::stdin().lock(), path, MAX_FILE),
         false => nae_onnx::file::read(path, MAX_FILE),
     }

@@ -191,6 +191,26 @@ fn formats_of_other_cameras_are_read() {
     assert!(energies.iter().all(|energy| (energy - energies[0]).abs() <= 1e-4 * energies[0]), "{energies:?}");
 }
 
+/// docs/scoring.md shows both ways of scoring a file. `image::open` does not turn it.
+#[test]
+fn a_turned_image_has_the_same_score_from_rust() {
+    let folder = Folder::new();
+    // A TIFF of two grey pixels, 0 and 255, that is turned by a quarter.
+    let entry = |tag: u16, value: u8| [&tag.to_le_bytes()[..], &[3, 0, 1, 0, 0, 0, value, 0, 0, 0]].concat();
+    let entries = [(256, 2), (257, 1), (258, 8), (259, 1), (262, 1), (273, 8), (274, 6), (277, 1), (279, 2)];
+    let entries: Vec<u8> = entries.into_iter().flat_map(|(tag, value)| entry(tag, value)).collect();
+    std::fs::write(folder.path("turned.tiff"), [&b"II*\0\x0a\0\0\0\0\xff\x09\0"[..], &entries, &[0; 4]].concat())
+        .unwrap();
+    let assert = folder.run(&["score", "model.nae", "turned.tiff", "--json"]).success();
+    let energy = lines(&assert.get_output().stdout)[0]["energy"].as_f64().unwrap() as f32;
+    let detector = Detector::open(folder.path("model.nae")).unwrap();
+    let images = nae_infer::input::read(&folder.path("turned.tiff")).unwrap();
+    assert_eq!((images[0].pixels.shape.height, images[0].pixels.shape.width), (2, 1));
+    assert_eq!(detector.score_pixels(&images[0].pixels).unwrap().energy, energy);
+    let as_it_is = nae_infer::image::open(folder.path("turned.tiff")).unwrap();
+    assert_ne!(detector.score(&as_it_is).unwrap().energy, energy);
+}
+
 #[test]
 fn a_folder_is_scored_with_what_is_below_it() {
     let folder = Folder::new();
@@ -594,6 +614,32 @@ fn bench_measures_every_backend() {
     folder.run(&["bench", "none.onnx"]).failure().stderr(contains("none.onnx"));
 }
 
+/// The child of each backend gets the model's path too.
+#[test]
+fn bench_takes_a_model_whose_name_looks_like_a_flag() {
+    let folder = Folder::new();
+    std::fs::copy(folder.path("model.nae"), folder.path("-m.nae")).unwrap();
+    let output = folder.run(&["bench", "--backend", "native", "--seconds", "0", "--json", "--", "-m.nae"]).success();
+    let found = lines(&output.get_output().stdout);
+    assert_eq!((found.len(), &found[0]["backend"], &found[0]["error"]), (1, &"native".into(), &().into()));
+}
+
+/// One backend that cannot run a model is a result, and no failure.
+#[test]
+fn bench_fails_where_no_backend_runs_the_model_as_its_help_says() {
+    let folder = Folder::new();
+    let bench = |backend: &str| folder.run(&["bench", "model.nae", "--seconds", "0", "--json", "--backend", backend]);
+    bench("native").code(0);
+    bench("simd").code(1).stdout(contains("does not read .nae files"));
+    folder.run(&["bench", "model.nae", "--seconds", "0"]).code(0).stdout(contains("does not read .nae files"));
+    // The help is wrapped.
+    let says = |arguments: &[&str], text: &str| {
+        folder.run(arguments).success().stdout(is_match(text.replace(' ', r"\s+")).unwrap());
+    };
+    says(&["bench", "--help"], "the exit status is 1 only if no backend can run it");
+    says(&["--help"], "for bench, when no backend ran the model");
+}
+
 #[test]
 fn the_fastest_backend_gives_the_same_verdicts() {
     let folder = Folder::new();
@@ -699,9 +745,44 @@ fn calibrate_refuses_an_output_first_that_cannot_be_written() {
     let lost = folder.run(&["calibrate", "model.onnx", "a.png", "normal.npy", "-o", "normal.npy"]).code(1);
     lost.stderr(contains("cannot write normal.npy: it is one of the files that are read; choose another name"));
     assert_eq!(std::fs::read(folder.path("normal.npy")).unwrap(), before);
+    // A folder is given, and a file in it is read.
+    std::fs::create_dir_all(folder.path("good/below")).unwrap();
+    std::fs::copy(folder.path("normal.npy"), folder.path("good/below/normal.npy")).unwrap();
+    for output in ["good/below/normal.npy", "good/../good/below/normal.npy"] {
+        let lost = folder.run(&["calibrate", "model.onnx", "good", "-o", output]).code(1).stdout(is_empty());
+        lost.stderr(contains(format!("cannot write {output}: it is one of the files that are read")));
+        assert_eq!(std::fs::read(folder.path("good/below/normal.npy")).unwrap(), before);
+    }
+    // Beside the images, where it is not read.
+    folder.run(&["calibrate", "model.onnx", "good", "-o", "good/model.onnx"]).success();
+    folder.run(&["calibrate", "model.onnx", "good", "-o", "good/model.onnx"]).success();
     folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "model.onnx"]).success();
     let missing = folder.run(&["calibrate", "missing.onnx", "normal.npy", "-o", "no/m.onnx"]).code(1);
     missing.stderr(contains("cannot write no/m.onnx: the folder no does not exist; make it first"));
+}
+
+/// The bounds are those of independent images: a file that counts twice would make the threshold look surer than it is.
+#[test]
+fn calibrate_counts_a_file_once_however_often_it_is_given() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("good")).unwrap();
+    let values: Vec<u8> = (0..200 * 64).map(|i: u64| (i * 2_654_435_761 % 251) as u8).collect();
+    folder.npy("good/normal.npy", "|u1", "(200, 8, 8)", &values);
+    folder.run(&["calibrate", "model.onnx", "good", "-o", "once.onnx"]).success().stderr(is_empty());
+    let often = ["calibrate", "model.onnx", "good", "good/normal.npy", "./good/", "-o", "often.onnx"];
+    let said = folder.run(&often).success().stdout(contains("from 200 normal images"));
+    said.stderr(diff("files given more than once are counted once: 2 repetitions are left out\n"));
+    let [once, often] = ["once.onnx", "often.onnx"].map(|name| std::fs::read(folder.path(name)).unwrap());
+    assert_eq!(once, often);
+    // Each of them is reported: there is nothing to count.
+    let missing = ["calibrate", "model.onnx", "good", "none.png", "none.png", "-o", "x.onnx", "--strict"];
+    folder.run(&missing).code(1).stderr(contains("files or folders that cannot be read: 2;"));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("good/normal.npy", folder.path("link.npy")).unwrap();
+        let linked = ["calibrate", "model.onnx", "link.npy", "good", "-o", "linked.onnx"];
+        folder.run(&linked).success().stdout(contains("from 200 normal images")).stderr(contains("1 repetition is"));
+    }
 }
 
 /// A p-value is never 0, and a rate that is not 0 does not look like it.

@@ -1,5 +1,6 @@
 //! `nae-train deploy`: converts ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -13,6 +14,7 @@ use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
 use nae_infer::card::int8_layouts;
 use nae_onnx::check::{Limits, check};
+use nae_onnx::file::FileError;
 use nae_onnx::metadata::{ModelMetadata, Provenance, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
@@ -33,8 +35,7 @@ const MAX_MODEL_BYTES: u64 = 1 << 30;
 const FALSE_POSITIVE_RATE: f32 = 0.01;
 
 pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
-    let data = [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
-    file::check_output(&args.output, data.chain([&args.model]).map(PathBuf::as_path))?;
+    check_output(args)?;
     let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
     let mut report = None;
     let mut graph = if tflite::is_tflite(&bytes) {
@@ -71,6 +72,29 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     file::write(&args.output, &nae)?;
     say(args, &model, nae.len(), report.as_ref());
     Ok(Done::Whole)
+}
+
+/// Checks that the output can be written, and is none of the files that are read.
+///
+/// What is read in a folder depends on what it is, the folder of a run or a user's own data. So every file in it counts as
+/// read, except for a `.nae` file: it never is data, and may be replaced in the folder of its run.
+fn check_output(args: &DeployArgs) -> Result<(), FileError> {
+    let data = || [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
+    file::check_output(&args.output, data().chain([&args.model]).map(PathBuf::as_path))?;
+    // A file that does not exist yet is not one of those that are read.
+    let Ok(target) = fs::canonicalize(&args.output) else { return Ok(()) };
+    // The file itself may be elsewhere, if the output is a link in the folder.
+    let parent = args.output.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let is_in = |folder: &PathBuf| {
+        fs::canonicalize(folder).is_ok_and(|folder| {
+            target.starts_with(&folder) || parent.as_ref().is_some_and(|parent| parent.starts_with(&folder))
+        })
+    };
+    let is_deployed = target.extension().is_some_and(|end| end == "nae");
+    if !is_deployed && data().any(is_in) {
+        return Err(FileError::Input { path: args.output.clone() });
+    }
+    Ok(())
 }
 
 /// Reports what a device has to do by itself, and refuses what it cannot do.

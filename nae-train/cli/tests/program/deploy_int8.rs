@@ -376,6 +376,23 @@ fn an_output_that_cannot_be_written_is_refused_first() {
     }
     assert_eq!(std::fs::read(&model).unwrap(), std::fs::read(DIGITS).unwrap());
     assert_eq!(std::fs::read(&data).unwrap(), b"images");
+    // A folder is given, and a file in it may be read.
+    let images = folder.path().join("images");
+    std::fs::create_dir_all(images.join("below")).unwrap();
+    let [image, deployed] = ["below/a.png", "old.nae"].map(|name| images.join(name));
+    std::fs::write(&image, b"an image").unwrap();
+    std::fs::write(&deployed, b"a model").unwrap();
+    for arguments in [
+        &[&model, output, &image, int8, calibrate, &images][..],
+        &[&model, output, &image, int8, calibrate, digits, outliers, &images],
+    ] {
+        let message = deploy(arguments);
+        assert!(message.contains("it is one of the files that are read; choose another name"), "{message}");
+    }
+    assert_eq!(std::fs::read(&image).unwrap(), b"an image");
+    // A model beside the images is none of them: what is wrong are the images.
+    let message = deploy(&[&model, output, &deployed, int8, calibrate, &images]);
+    assert!(!message.contains("it is one of the files that are read"), "{message}");
     // Before the model is read.
     let message = deploy(&[&missing, output, &missing]);
     assert!(message.contains("cannot write") && message.contains("make it first"), "{message}");
