@@ -252,11 +252,11 @@ fn after_ctrl_c_a_run_goes_on() {
         // Time counts on where the run was broken off. (The time of the program itself says nothing here: it includes the
         // reading of the data, which may take longer than what was trained before.)
         let text = std::fs::read_to_string(path.join(name).join("metrics.jsonl")).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         for time in ["seconds", "processor_seconds"] {
             assert!(lines.clone().map(|line| line[time].as_f64().unwrap()).is_sorted(), "{text}");
         }
-        assert!(result["seconds"].as_f64() > lines.last().unwrap()["seconds"].as_f64(), "{result}, {text}");
+        assert!(result["seconds"].as_f64() > lines.next_back().unwrap()["seconds"].as_f64(), "{result}, {text}");
     }
     assert!(!state.exists());
 }
