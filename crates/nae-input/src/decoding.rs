@@ -11,7 +11,7 @@ use crate::jpeg;
 /// The largest width and height of an image, in pixels.
 pub const MAX_SIDE: u32 = 32_767;
 /// The largest amount of memory for decoding an image, in bytes.
-const MAX_DECODED: u64 = 1 << 28;
+pub const MAX_DECODED: u64 = 1 << 28;
 
 /// Why an image could not be decoded.
 #[derive(Debug, thiserror::Error)]

@@ -25,7 +25,7 @@ use crate::layout::to_channels_first;
 use crate::pixels::{InputError, Named, Pixels};
 use crate::{fit, npy};
 
-pub use crate::decoding::{DecodeError, MAX_SIDE, TooLarge, decode_upright, dimensions};
+pub use crate::decoding::{DecodeError, MAX_DECODED, MAX_SIDE, TooLarge, decode_upright, dimensions};
 
 /// The extensions of supported image files, in lower case.
 pub const EXTENSIONS: [&str; 10] = ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pgm", "ppm", "pnm"];

@@ -21,8 +21,8 @@ pub mod tiling;
 pub mod window;
 
 pub use self::image::{
-    DecodeError, MAX_SIDE, PrepareError, TooLarge, decode, decode_upright, dimensions, is_image_name, parse, prepare,
-    read,
+    DecodeError, MAX_DECODED, MAX_SIDE, PrepareError, TooLarge, decode, decode_upright, dimensions, is_image_name,
+    parse, prepare, read,
 };
 pub use nae_onnx::metadata::Transforms;
 pub use pixels::{InputError, Named, Pixels};

@@ -235,15 +235,11 @@ impl Keeper {
     }
 
     fn add(&self, change: Change) -> Result<(), ChangeError> {
-        let file = self.file();
-        {
-            let mut state = self.lock();
-            let model = state.digest()?.to_owned();
-            make_room(&mut state.adjustments, &model);
-            state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
-            self.apply(&state, false);
-        }
-        self.write(&file)
+        self.adjust(|adjustments, model| {
+            make_room(adjustments, &model);
+            adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
+            Ok(())
+        })
     }
 
     /// Undoes the last change to this model that is in force.
@@ -251,12 +247,23 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn undo(&self) -> Result<(), ChangeError> {
+        self.adjust(|adjustments, model| {
+            let last = adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
+            last.ok_or(ChangeError::NothingToUndo)?.undone = true;
+            Ok(())
+        })
+    }
+
+    /// Changes the adjustments, for the model in use with this digest, applies them, and stores them.
+    fn adjust(
+        &self,
+        change: impl FnOnce(&mut Vec<Adjustment>, String) -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
         let file = self.file();
         {
             let mut state = self.lock();
             let model = state.digest()?.to_owned();
-            let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
-            last.ok_or(ChangeError::NothingToUndo)?.undone = true;
+            change(&mut state.adjustments, model)?;
             self.apply(&state, false);
         }
         self.write(&file)

@@ -14,7 +14,7 @@ use nae_infer::{BackendKind, Scored};
 /// The longest side of an image.
 const MAX_SIDE: usize = nae_infer::input::MAX_SIDE as usize;
 /// The largest number of bytes of uncompressed pixels: what the decoder allows an image file.
-const MAX_PIXELS: usize = 1 << 28;
+const MAX_PIXELS: usize = nae_infer::input::MAX_DECODED as usize;
 
 /// A model that is ready to score.
 pub struct Detector(nae_infer::Detector);

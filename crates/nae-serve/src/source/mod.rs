@@ -169,6 +169,34 @@ pub(crate) trait Source {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost>;
 }
 
+/// A source of which only its first frame shows that it is open.
+struct OpenAtFirst<S> {
+    source: S,
+    first: Option<(Bytes, Option<String>)>,
+}
+
+impl<S: Source> OpenAtFirst<S> {
+    fn new(source: S) -> Self {
+        Self { source, first: None }
+    }
+}
+
+impl<S: Source> Source for OpenAtFirst<S> {
+    fn is_open(&mut self) -> Result<bool, Lost> {
+        if self.first.is_none() {
+            self.first = self.source.next()?;
+        }
+        Ok(self.first.is_some())
+    }
+
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.source.next(),
+        }
+    }
+}
+
 /// The state of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SourceState {
@@ -214,10 +242,10 @@ fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
         SourceAddress::None => return Err(Lost::Ended),
         SourceAddress::Folder(path) => Box::new(folder::Folder::open(path)?),
         SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera, settings.silence)?),
-        SourceAddress::Stream(camera) => Box::new(stream::Stream::open(camera, settings)?),
+        SourceAddress::Stream(camera) => Box::new(OpenAtFirst::new(stream::Stream::open(camera, settings)?)),
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path, settings.silence)?),
-        SourceAddress::Stdin => Box::new(stdin::Stdin::open(settings.silence)),
+        SourceAddress::Stdin => Box::new(OpenAtFirst::new(stdin::Stdin::open(settings.silence))),
     })
 }
 

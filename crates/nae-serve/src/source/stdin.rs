@@ -23,25 +23,24 @@ static IMAGES: OnceLock<Images> = OnceLock::new();
 pub(super) struct Stdin {
     images: &'static Images,
     silence: Duration,
-    /// The first image, which shows that somebody writes.
-    first: Option<Bytes>,
     last: Instant,
 }
 
 impl Stdin {
     pub(super) fn open(silence: Duration) -> Self {
-        Self { images: IMAGES.get_or_init(read), silence, first: None, last: Instant::now() }
+        Self { images: IMAGES.get_or_init(read), silence, last: Instant::now() }
     }
+}
 
-    /// The next image, if it arrives soon.
-    fn take(&mut self) -> Result<Option<Bytes>, Lost> {
+impl Source for Stdin {
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
         let failed = |reason: &dyn std::fmt::Display| Lost::Failed(format!("standard input: {reason}"));
         // A panic leaves the channel as it is.
         let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
         match images.recv_timeout(LOOK.min(self.silence)) {
             Ok(Ok(image)) => {
                 self.last = Instant::now();
-                Ok(Some(jpeg::with_tables(image).into()))
+                Ok(Some((jpeg::with_tables(image).into(), None)))
             }
             Ok(Err(error)) => Err(failed(&error)),
             Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
@@ -67,21 +66,4 @@ fn read() -> Images {
         tracing::error!(%error, "no thread to read standard input");
     }
     Mutex::new(images)
-}
-
-impl Source for Stdin {
-    fn is_open(&mut self) -> Result<bool, Lost> {
-        if self.first.is_none() {
-            self.first = self.take()?;
-        }
-        Ok(self.first.is_some())
-    }
-
-    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
-        let image = match self.first.take() {
-            Some(image) => Some(image),
-            None => self.take()?,
-        };
-        Ok(image.map(|image| (image, None)))
-    }
 }

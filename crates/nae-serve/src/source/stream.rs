@@ -38,8 +38,6 @@ pub(super) struct Stream {
     silence: Duration,
     child: Child,
     frames: Receiver<io::Result<Vec<u8>>>,
-    /// The first frame, which shows that the stream is open.
-    first: Option<Vec<u8>>,
     last: Instant,
     said: LastLines,
 }
@@ -62,7 +60,6 @@ impl Stream {
             silence: longest_silence(settings),
             child,
             frames,
-            first: None,
             last: Instant::now(),
             said: LastLines::new(LINES),
         };
@@ -76,30 +73,6 @@ impl Stream {
             stream.said.listen(errors).map_err(|e| failed(&e))?;
         }
         Ok(stream)
-    }
-
-    /// The next frame, if it arrives soon.
-    fn take(&mut self) -> Result<Option<Vec<u8>>, Lost> {
-        let reason = match self.frames.recv_timeout(LOOK.min(self.silence)) {
-            Ok(Ok(frame)) => {
-                self.last = Instant::now();
-                return Ok(Some(frame));
-            }
-            Err(RecvTimeoutError::Timeout) if self.last.elapsed() < self.silence => return Ok(None),
-            Err(RecvTimeoutError::Timeout) => format!("no frame for {:?}", self.silence),
-            Ok(Err(error)) => format!("what ffmpeg sends: {error}"),
-            Err(RecvTimeoutError::Disconnected) => match self.status() {
-                Some(status) if status.success() => "the camera ended its stream".to_owned(),
-                Some(status) => format!("ffmpeg ended, {status}"),
-                None => "ffmpeg ended its output".to_owned(),
-            },
-        };
-        // Its last lines may still be arriving.
-        let _ = self.child.kill();
-        self.said.wait(LAST_WORDS);
-        let said: Vec<String> = self.said.lines().iter().map(|line| self.address.hide_in(line)).collect();
-        let colon = if said.is_empty() { "" } else { ": " };
-        Err(Lost::Failed(format!("{}: {reason}{colon}{}", self.address, said.join("; "))))
     }
 
     /// The exit status of the child, if it ends soon.
@@ -116,19 +89,27 @@ impl Stream {
 }
 
 impl Source for Stream {
-    fn is_open(&mut self) -> Result<bool, Lost> {
-        if self.first.is_none() {
-            self.first = self.take()?;
-        }
-        Ok(self.first.is_some())
-    }
-
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
-        let frame = match self.first.take() {
-            Some(frame) => Some(frame),
-            None => self.take()?,
+        let reason = match self.frames.recv_timeout(LOOK.min(self.silence)) {
+            Ok(Ok(frame)) => {
+                self.last = Instant::now();
+                return Ok(Some((frame.into(), None)));
+            }
+            Err(RecvTimeoutError::Timeout) if self.last.elapsed() < self.silence => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => format!("no frame for {:?}", self.silence),
+            Ok(Err(error)) => format!("what ffmpeg sends: {error}"),
+            Err(RecvTimeoutError::Disconnected) => match self.status() {
+                Some(status) if status.success() => "the camera ended its stream".to_owned(),
+                Some(status) => format!("ffmpeg ended, {status}"),
+                None => "ffmpeg ended its output".to_owned(),
+            },
         };
-        Ok(frame.map(|frame| (frame.into(), None)))
+        // Its last lines may still be arriving.
+        let _ = self.child.kill();
+        self.said.wait(LAST_WORDS);
+        let said: Vec<String> = self.said.lines().iter().map(|line| self.address.hide_in(line)).collect();
+        let colon = if said.is_empty() { "" } else { ": " };
+        Err(Lost::Failed(format!("{}: {reason}{colon}{}", self.address, said.join("; "))))
     }
 }
 
