@@ -12,8 +12,8 @@
 //! `learn` makes a new model from a camera's frames, and `keeper` changes a model (`model`; a camera without one has to
 //! learn it). `day_night` determines whether it is day or night, `in_use` which model is used then, and `own` contains
 //! the parts of each of the two models. `http` answers requests, `limits` restricts their rate, `proxies` determines
-//! the client of a forwarded request, `config` reads the settings, and `signals` receives the operating system's
-//! signals.
+//! the client of a forwarded request, `config` reads the settings, `lock` keeps other services out of the state folder,
+//! and `signals` receives the operating system's signals.
 
 mod alarms;
 mod broker;
@@ -37,6 +37,7 @@ mod kept_file;
 mod largest_image;
 mod learn;
 mod limits;
+mod lock;
 mod metrics;
 mod model;
 mod monitor;
@@ -157,6 +158,8 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Reload::listen()?
     };
     let config = Config::read(flags, std::env::vars_os())?;
+    // Comes before anything in the folder is read. Is held as long as the service runs.
+    let _lock = lock::claim(&config.state)?;
     let models = Arc::new(Models::default());
     let bases = open_models(&config, &models)?;
     for folder in iter::once(&config.state).chain(config.cameras.iter().map(|camera| &camera.state)) {
