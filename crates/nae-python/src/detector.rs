@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nae_infer::card::ModelFile;
+use nae_infer::card::{Card, ModelFile};
 use nae_infer::input::table::{self, Table};
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, Pixels, parse, read};
@@ -49,7 +49,7 @@ pub(crate) struct Detector {
 struct File {
     path: PathBuf,
     bytes: Vec<u8>,
-    card: Vec<(&'static str, String)>,
+    card: Card,
 }
 
 /// The options for opening a model.
@@ -431,12 +431,10 @@ impl Detector {
         self.detector.false_positive_rate()
     }
 
-    /// The card that `nae-infer inspect` prints.
+    /// The card that `nae-infer inspect --json` prints.
     #[getter]
-    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let card = PyDict::new(py);
-        self.file.card.iter().try_for_each(|(name, value)| card.set_item(name, value))?;
-        Ok(card)
+    fn metadata(&self) -> PyResult<String> {
+        serde_json::to_string(&self.file.card).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// The channels, rows and columns of the network's input.

@@ -150,7 +150,8 @@ def test_the_threshold_is_chosen_by_a_rate(detector, model, vectors):
 
 def test_what_the_file_says(detector):
     card = detector.metadata
-    assert card["energy"] == "squared-l2" and card["image"] == "1 × 16 × 16 (C×H×W)"
+    assert card["energy"] == "squared-l2" and card["image"] == [1, 16, 16]
+    assert card["threshold"] == pytest.approx(detector.threshold) and card["false_positive_rate"] == 0.01
     assert detector.input_shape == (1, 16, 16) and detector.backend == "simd"
     assert "digits.onnx" in repr(detector)
 

@@ -58,7 +58,7 @@ def test_categories_and_gaps_mean_the_same_everywhere(mixed, mixed_model, tmp_pa
     detector, path = mixed_model.detector, tmp_path / "mixed.csv"
     mixed.to_csv(path, index=False)
     expected = detector.score(path).energies
-    assert {"kind", "level", "count"} == set(detector.metadata["columns"].split(", "))
+    assert {"kind", "level", "count"} == set(detector.metadata["columns"])
     arrow = pyarrow.Table.from_pandas(mixed)
     for form in [mixed, polars.from_pandas(mixed), arrow, mixed.astype({"kind": "category"})]:
         np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
@@ -137,7 +137,7 @@ def test_names_do_not_decide_how_numbers_are_written(readings):
     frame = pandas.DataFrame({"a;b": readings[:, 0], "c": readings[:, 2], "d": texts})
     with pytest.warns(UserWarning, match='"d" is taken for a category'):
         trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
-    assert set(trained.detector.metadata["columns"].split(", ")) == {"a;b", "c", "d"}
+    assert set(trained.detector.metadata["columns"]) == {"a;b", "c", "d"}
     assert trained.detector.input_shape[1] == 4, "two numbers and a category of two values"
 
 

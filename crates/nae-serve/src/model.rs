@@ -75,7 +75,7 @@ impl Models {
         let digest = format!("{:08x}", crc32fast::hash(file.bytes()));
         let model = Arc::new(Model {
             detector,
-            card: file.card(),
+            card: file.card().entries().iter().map(|entry| (entry.name, entry.text.clone())).collect(),
             digest,
             condition: Condition::Day,
             bytes: Arc::new(file.into_bytes()),

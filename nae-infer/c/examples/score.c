@@ -20,22 +20,28 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", error);
     return 1;
   }
+  int samples = nae_detector_samples(detector);
+  if (samples == 3) {
+    fprintf(stderr, "%s: a model of tables, not of images\n", argv[1]);
+    nae_detector_free(detector);
+    return 1;
+  }
   size_t channels, height, width;
   nae_detector_input(detector, &channels, &height, &width);
   float *map = malloc(height * width * sizeof *map);
   int failed = map == NULL;
   for (int i = 2; i < argc && map; i++) {
     nae_score score;
-    int has_map = nae_detector_score_file(detector, argv[i], &score, map, error, sizeof error);
-    /* A model of tiles has no map of one size, and scores without. */
-    if (!has_map && !nae_detector_score_file(detector, argv[i], &score, NULL, error, sizeof error)) {
+    /* A model of tiles has no map of one size. */
+    float *wanted = samples == 1 ? map : NULL;
+    if (!nae_detector_score_file(detector, argv[i], &score, wanted, error, sizeof error)) {
       fprintf(stderr, "%s\n", error);
       failed = 1;
       continue;
     }
     const char *verdict = score.anomaly < 0 ? "unknown" : score.anomaly ? "anomaly" : "normal";
     printf("%s %.9g %.9g %s", argv[i], score.energy, score.p_value, verdict);
-    if (has_map) {
+    if (wanted) {
       size_t worst = 0;
       for (size_t p = 1; p < height * width; p++)
         if (map[p] > map[worst]) worst = p;

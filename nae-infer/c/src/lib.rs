@@ -149,6 +149,23 @@ pub unsafe extern "C" fn nae_detector_input(
     1
 }
 
+/// Returns what a sample of the model is: 1 for an image, 2 for a tile of an image, whose score has no error map, 3 for
+/// rows of a table, which this interface cannot score, 0 if the detector is NULL.
+///
+/// # Safety
+/// `detector` is null or from `nae_detector_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_samples(detector: *const Detector) -> i32 {
+    // SAFETY: null, or from `nae_detector_open`, as the caller guarantees.
+    let Some(detector) = (unsafe { detector.as_ref() }) else { return 0 };
+    let settings = detector.0.settings();
+    match (settings.columns.is_some(), settings.tiles.is_some()) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
+    }
+}
+
 /// Scores the image that `image` returns, and writes the score, and the error map if there is a buffer for it.
 ///
 /// # Safety

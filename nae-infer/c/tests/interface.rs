@@ -83,11 +83,13 @@ fn null_is_refused_everywhere() {
         assert_eq!(message(&error), "");
         c::nae_detector_free(null_mut());
 
+        assert_eq!(c::nae_detector_samples(null()), 0);
         assert_eq!(c::nae_detector_input(null(), &mut channels, &mut height, &mut width), 0);
         assert_eq!([channels, height, width], [7; 3]);
         let detector = c::nae_detector_open(model.as_ptr(), null(), 0.0, error.as_mut_ptr(), error.len());
         assert!(!detector.is_null());
         assert_eq!(c::nae_detector_input(detector, null_mut(), &mut height, null_mut()), 1);
+        assert_eq!(c::nae_detector_samples(detector), 1);
         assert_eq!([channels, height, width], [7, 16, 7]);
 
         let file = |detector, path, score| {
@@ -406,6 +408,8 @@ fn a_model_of_tiles_has_a_score_and_no_map() {
     let [model, image] = of_tiles(folder.path());
     let (expected, _) = library(&nae_infer::Detector::open(&model).unwrap(), &image);
     let detector = Opened::new(&model, 0.0);
+    // SAFETY: it is open.
+    assert_eq!(unsafe { nae_infer_c::nae_detector_samples(detector.0) }, 2);
     assert_eq!(bits(&detector.file(&image, None).unwrap()), bits(&expected));
     let error = detector.file(&image, Some(&mut [0.0; 256])).err().unwrap();
     assert_eq!(error, "a model of tiles has no error map of one size: pass NULL");
@@ -450,6 +454,7 @@ fn a_model_of_tables_does_not_score_images() {
     unsafe {
         let detector = c::nae_detector_open(model.as_ptr(), null(), 0.0, at, room);
         assert!(!detector.is_null(), "{:?}", CStr::from_ptr(at));
+        assert_eq!(c::nae_detector_samples(detector), 3);
         // Before anything is read: there is no such file, and those are no image.
         let calls = [
             c::nae_detector_score_file(detector, missing.as_ptr(), &mut score, null_mut(), at, room),

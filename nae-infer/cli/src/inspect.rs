@@ -17,13 +17,11 @@ pub(crate) fn run(arguments: &Inspect) -> anyhow::Result<ExitCode> {
     let card = file.card();
     let mut out = io::stdout().lock();
     if arguments.json {
-        let entries = card.into_iter().map(|(k, v)| (k.to_owned(), v.into()));
-        let object = serde_json::Value::Object(entries.collect());
-        writeln!(out, "{}", serde_json::to_string(&object).context("cannot write JSON")?)?;
+        writeln!(out, "{}", serde_json::to_string(&card).context("cannot write JSON")?)?;
     } else {
-        let width = card.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, value) in card {
-            writeln!(out, "{name:width$}  {}", printable(&value))?;
+        let width = card.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+        for entry in card.entries() {
+            writeln!(out, "{:width$}  {}", entry.name, printable(&entry.text))?;
         }
         if file.settings().is_none() {
             writeln!(out, "no metadata under `nae.`: this model cannot be scored as it is")?;

@@ -531,7 +531,11 @@ producer             nae-onnx 0.1.0
     let assert = folder.run(&["inspect", "model.nae", "--json"]).success();
     let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
     assert_eq!(card["format"], ".nae, version 2");
-    assert_eq!(card["false_positive_rate"], "0.01");
+    assert_eq!(card["false_positive_rate"], 0.01);
+    assert_eq!(card["calibration"], 400);
+    assert_eq!(card["image"], serde_json::json!([1, 16, 16]));
+    assert_eq!(card["range"], serde_json::json!([0.0, 1.0]));
+    assert_eq!(card["bytes"], std::fs::metadata(folder.path("model.nae")).unwrap().len());
     assert!(card.get("layout").is_none(), "{card}");
     let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
     for (file, layout) in [("digits-int8.nae", "paired"), ("digits-int8-plain.nae", "plain")] {

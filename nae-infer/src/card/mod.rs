@@ -1,8 +1,11 @@
 //! Model files: the description ("card") that `nae-infer inspect` prints, and the settings that a
 //! [`Detector`](crate::Detector) needs beside the network. Networks are not run here.
 
+mod entry;
+
 use std::collections::BTreeMap;
 
+use nae_core::Shape;
 use nae_core::contract::Contract;
 use nae_core::energy::Energy;
 use nae_core::format::Linear;
@@ -13,6 +16,8 @@ use nae_onnx::builder::display_shape;
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check, within};
 use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
+
+pub use entry::{Card, Entry, Value};
 
 /// The first bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -175,102 +180,129 @@ impl ModelFile {
         }
     }
 
-    /// The card: names and values in a fixed order. Values are texts from the file and can contain any characters.
-    pub fn card(&self) -> Vec<(&'static str, String)> {
-        let mut card = Vec::new();
-        match &self.content {
-            Content::Onnx(model, _) => {
-                let graph = &model.graph;
-                let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
-                graph.nodes.iter().for_each(|n| *operators.entry(n.op_type.as_str()).or_default() += 1);
-                let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
-                let shape = |value: usize| display_shape(&graph.values[value].shape);
-                let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();
-                card.extend([
-                    ("format", format!("ONNX, operator set {}", model.opset)),
-                    ("producer", model.producer.clone()),
-                    ("bytes", self.bytes.len().to_string()),
-                    ("parameters", graph.parameters().to_string()),
-                    ("operations", graph.operations.to_string()),
-                    ("operators", operators.join(" ")),
-                    ("input", format!("{} {}", graph.values[graph.input].name, shape(graph.input))),
-                    ("outputs", outputs.join(", ")),
-                ]);
-            }
-            Content::Nae => {
-                card.extend([("format", ".nae, version 2".to_owned()), ("bytes", self.bytes.len().to_string())]);
-                if let Ok(model) = Model::parse(&self.bytes) {
-                    let eight = model.layers().filter(|layer| layer.element.quantization().is_some()).count();
-                    card.extend([
-                        ("parameters", model.weight_count().to_string()),
-                        ("layers", format!("{}, of which 8-bit {eight}", model.layer_count())),
-                        ("arena", format!("{} bytes", 4 * model.arena_len())),
-                    ]);
-                    card.extend(int8_layouts(&model).map(|layouts| ("layout", layouts)));
-                }
-            }
-        }
-        if let Some(s) = self.settings() {
-            let contract = &s.contract;
-            let (input, preprocessing) = (contract.input, contract.preprocessing);
-            let (low, high) = (preprocessing.low(), preprocessing.high());
-            card.extend([
-                ("energy", contract.energy.name().to_owned()),
-                ("temperature", format!("{:?}", contract.temperature.get())),
-                ("image", format!("{} × {} × {} (C×H×W)", input.channels, input.height, input.width)),
-                ("range", format!("{low:?} to {high:?}")),
-                ("resize", preprocessing.filter().name().to_owned()),
-            ]);
-            let Transforms { crop, fit, invert } = s.transforms;
-            if let Some(side) = crop {
-                card.push(("crop", format!("{side} × {side} in the middle")));
-            }
-            if s.transforms != Transforms::default() {
-                card.extend([("fit", fit.name().to_owned()), ("invert", invert.to_string())]);
-            }
-            if let Some(columns) = &s.columns {
-                let names: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
-                card.push(("columns", names.join(", ")));
-                card.push(("missing", columns.missing().name().to_owned()));
-            }
-            if let Some(RowWindow { rows, stride }) = s.window {
-                card.push(("window", format!("{rows} rows, {stride} from one to the next")));
-            }
-            if let Some(Tiles { stride, top_k }) = s.tiles {
-                let score = score_of(top_k);
-                card.push(("tiles", format!("{stride} pixels from one to the next, an image's score is {score}")));
-            }
-            if let Some(Features { components, rows, columns, top_k }) = s.features {
-                let score = score_of(top_k);
-                let places = format!("{components} numbers in each of {rows} × {columns} places");
-                card.push(("features", format!("{places}, an image's score is {score}")));
-            }
-            if let Some(c) = contract.calibration() {
-                card.push(("calibration", format!("{} held-out normal energies", c.count())));
-            }
-            if let Some(t) = contract.threshold() {
-                card.push(("threshold", format!("{:?}", t.energy)));
-                card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
-                let interval = contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95));
-                if let Some(Ok((low, high))) = interval {
-                    let (low, high) = (probability(low), probability(high));
-                    card.push(("rate_interval", format!("{low} to {high}, with a probability of 0.95")));
-                }
-            }
+    /// Describes the file.
+    pub fn card(&self) -> Card {
+        let mut card = match &self.content {
+            Content::Onnx(model, _) => self.onnx_entries(model),
+            Content::Nae => self.nae_entries(),
+        };
+        if let Some(settings) = self.settings() {
+            card.extend(settings.entries());
         }
         if let Content::Onnx(_, Some(m)) = &self.content {
             let p = &m.provenance;
             if let Some(latent) = m.latent {
-                card.push(("latent", format!("{} of dimension {}", latent.geometry.name(), latent.dimension)));
+                let (geometry, dimension) = (latent.geometry.name(), latent.dimension);
+                let value = Value::fields([("geometry", geometry.into()), ("dimension", dimension.into())]);
+                card.push(Entry::new("latent", value, format!("{geometry} of dimension {dimension}")));
             }
             card.extend([
-                ("architecture", p.architecture.clone()),
-                ("method", p.method.clone()),
-                ("data", p.data_description.clone()),
-                ("data_sha256", p.data_sha256.clone()),
-                ("seed", p.seed.to_string()),
-                ("crate_version", p.crate_version.clone()),
+                Entry::text("architecture", &p.architecture),
+                Entry::text("method", &p.method),
+                Entry::text("data", &p.data_description),
+                Entry::text("data_sha256", &p.data_sha256),
+                Entry::count("seed", p.seed),
+                Entry::text("crate_version", &p.crate_version),
             ]);
+        }
+        Card::new(card)
+    }
+
+    fn onnx_entries(&self, model: &CheckedModel) -> Vec<Entry> {
+        let graph = &model.graph;
+        let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
+        graph.nodes.iter().for_each(|n| *operators.entry(n.op_type.as_str()).or_default() += 1);
+        let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
+        let shape = |value: usize| display_shape(&graph.values[value].shape);
+        let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();
+        vec![
+            Entry::text("format", format!("ONNX, operator set {}", model.opset)),
+            Entry::text("producer", &model.producer),
+            Entry::count("bytes", self.bytes.len() as u64),
+            Entry::count("parameters", graph.parameters() as u64),
+            Entry::count("operations", graph.operations),
+            Entry::text("operators", operators.join(" ")),
+            Entry::text("input", format!("{} {}", graph.values[graph.input].name, shape(graph.input))),
+            Entry::text("outputs", outputs.join(", ")),
+        ]
+    }
+
+    fn nae_entries(&self) -> Vec<Entry> {
+        let bytes = Entry::count("bytes", self.bytes.len() as u64);
+        let mut card = vec![Entry::text("format", ".nae, version 2"), bytes];
+        if let Ok(model) = Model::parse(&self.bytes) {
+            let (layers, arena) = (model.layer_count(), 4 * model.arena_len());
+            let eight_bit = model.layers().filter(|layer| layer.element.quantization().is_some()).count();
+            let of_layers = Value::fields([("all", layers.into()), ("int8", eight_bit.into())]);
+            card.extend([
+                Entry::count("parameters", model.weight_count()),
+                Entry::new("layers", of_layers, format!("{layers}, of which 8-bit {eight_bit}")),
+                Entry::new("arena", arena, format!("{arena} bytes")),
+            ]);
+            card.extend(int8_layouts(&model).map(|layouts| Entry::text("layout", layouts)));
+        }
+        card
+    }
+}
+
+impl ScoringSettings {
+    fn entries(&self) -> Vec<Entry> {
+        let Self { contract, transforms, columns, window, tiles, features } = self;
+        let (Shape { channels, height, width }, preprocessing) = (contract.input, contract.preprocessing);
+        let (low, high) = (preprocessing.low(), preprocessing.high());
+        let image = format!("{channels} × {height} × {width} (C×H×W)");
+        let mut card = vec![
+            Entry::text("energy", contract.energy.name()),
+            Entry::number("temperature", contract.temperature.get()),
+            Entry::new("image", [channels, height, width], image),
+            Entry::new("range", [low, high], format!("{low:?} to {high:?}")),
+            Entry::text("resize", preprocessing.filter().name()),
+        ];
+        let Transforms { crop, fit, invert } = *transforms;
+        if let Some(side) = crop {
+            card.push(Entry::new("crop", side, format!("{side} × {side} in the middle")));
+        }
+        if *transforms != Transforms::default() {
+            card.extend([Entry::text("fit", fit.name()), Entry::new("invert", invert, invert.to_string())]);
+        }
+        if let Some(columns) = columns {
+            let names: Vec<String> = columns.columns().iter().map(|column| column.name.clone()).collect();
+            let text = names.join(", ");
+            card.push(Entry::new("columns", Value::Texts(names), text));
+            card.push(Entry::text("missing", columns.missing().name()));
+        }
+        if let &Some(RowWindow { rows, stride }) = window {
+            let value = Value::fields([("rows", rows.into()), ("stride", stride.into())]);
+            card.push(Entry::new("window", value, format!("{rows} rows, {stride} from one to the next")));
+        }
+        if let &Some(Tiles { stride, top_k }) = tiles {
+            let value = Value::fields([("stride", stride.into()), ("top_k", top_k.into())]);
+            let score = score_of(top_k);
+            let text = format!("{stride} pixels from one to the next, an image's score is {score}");
+            card.push(Entry::new("tiles", value, text));
+        }
+        if let &Some(Features { components, rows, columns, top_k }) = features {
+            let value = Value::fields([
+                ("components", components.into()),
+                ("rows", rows.into()),
+                ("columns", columns.into()),
+                ("top_k", top_k.into()),
+            ]);
+            let (places, score) = (format!("{rows} × {columns} places"), score_of(top_k));
+            let text = format!("{components} numbers in each of {places}, an image's score is {score}");
+            card.push(Entry::new("features", value, text));
+        }
+        if let Some(c) = contract.calibration() {
+            card.push(Entry::new("calibration", c.count(), format!("{} held-out normal energies", c.count())));
+        }
+        if let Some(t) = contract.threshold() {
+            card.push(Entry::number("threshold", t.energy));
+            card.push(Entry::number("false_positive_rate", t.false_positive_rate));
+            let interval = contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95));
+            if let Some(Ok((low, high))) = interval {
+                let text = format!("{} to {}, with a probability of 0.95", probability(low), probability(high));
+                card.push(Entry::new("rate_interval", [low, high], text));
+            }
         }
         card
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,9 +155,9 @@ class Detector:
         return self._native.false_positive_rate
 
     @property
-    def metadata(self) -> dict[str, str]:
-        """The model's description, as `nae-infer inspect` prints it: names and values."""
-        return self._native.metadata
+    def metadata(self) -> dict[str, Any]:
+        """The model's description, as `nae-infer inspect --json` prints it: names, and texts, numbers, lists or dicts."""
+        return json.loads(self._native.metadata)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
