@@ -92,11 +92,13 @@ impl Features {
         let places = Places { front, top_k: settings.top_k };
         let test = split.test.clone();
         let gray = squares(&split.validation, defect_side(&split.validation), Fill::Gray, rng);
-        split.selection = Some(places.of(&gray));
-        for part in [&mut split.train, &mut split.validation, &mut split.calibration, &mut split.test] {
-            *part = places.of(part);
+        let of = |images: &ImageSet| places.of(images).map_err(|error| FeaturesError::at(path, error));
+        split.selection = Some(of(&gray)?);
+        for part in
+            [&mut split.train, &mut split.validation, &mut split.calibration, &mut split.test, &mut split.held_out]
+        {
+            *part = of(part)?;
         }
-        split.held_out = places.of(&split.held_out);
         let (mahalanobis, neighbours) = (Mahalanobis::new(&split.train), NearestNeighbours::new(&split.train));
         Ok(Self { places, test, mahalanobis, neighbours })
     }
@@ -112,8 +114,11 @@ impl Features {
     }
 
     /// Converts each image of `images` to the features of its places.
-    pub fn of(&self, images: &ImageSet) -> ImageSet {
-        self.places.of(images)
+    ///
+    /// # Errors
+    /// [`FeaturesError`] if a feature is not finite.
+    pub fn of(&self, images: &ImageSet) -> Result<ImageSet, FeaturesError> {
+        self.places.of(images).map_err(|error| FeaturesError(error.to_string().into()))
     }
 
     /// The reference detectors on the same features, for comparison with an NAE.
@@ -127,10 +132,18 @@ impl Features {
         [mahalanobis, neighbours_column(&self.neighbours)]
     }
 
-    /// The test images with artificial defects.
-    pub fn outlier_sets(&self, rng: &mut impl Rng) -> Vec<OutlierSet> {
-        let sets = defects(&self.test, defect_side(&self.test), true, rng).into_iter();
-        sets.map(|set| OutlierSet { images: self.of(&set.images), ..set }).collect()
+    /// The test images with artificial defects; `gray_selects` says whether those of one grey level are the selection set.
+    /// A set with features that are not finite is left out.
+    pub fn outlier_sets(&self, gray_selects: bool, rng: &mut impl Rng) -> Vec<OutlierSet> {
+        let sets = defects(&self.test, defect_side(&self.test), gray_selects, rng).into_iter();
+        let of = |set: OutlierSet| match self.of(&set.images) {
+            Ok(images) => Some(OutlierSet { images, ..set }),
+            Err(error) => {
+                tracing::warn!("{} are not evaluated: {error}", set.name);
+                None
+            }
+        };
+        sets.filter_map(of).collect()
     }
 }
 
@@ -141,12 +154,26 @@ struct Places {
     top_k: usize,
 }
 
+/// The error for features that are NaN or infinite.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "expected features that are finite, found others for image {image}: the network's numbers exceed the range of f32; use \
+     another network, or other outputs of it"
+)]
+struct NotFinite {
+    image: usize,
+}
+
 impl Places {
-    fn of(&self, images: &ImageSet) -> ImageSet {
+    fn of(&self, images: &ImageSet) -> Result<ImageSet, NotFinite> {
         let (shape, from) = (self.front.shape(), images.shape());
         let places = shape.height * shape.width;
         let mut values = Vec::with_capacity(images.len() * shape.len());
-        for features in self.front.run(&all(images)) {
+        for (image, features) in self.front.run(&all(images)).into_iter().enumerate() {
+            // The range is that of a clamp, which NaN passes.
+            if !features.iter().all(|feature| feature.is_finite()) {
+                return Err(NotFinite { image });
+            }
             values.extend(features);
         }
         let labels = images.labels().iter().flat_map(|&label| std::iter::repeat_n(label, places)).collect();
@@ -156,9 +183,9 @@ impl Places {
             left: (at % shape.width * from.width / shape.width) as u32,
         };
         let parts = Parts::tiles((0..images.len() * places).map(place).collect(), self.top_k);
-        ImageSet::new(nae_core::Shape::vector(shape.channels), values, labels)
+        Ok(ImageSet::new(nae_core::Shape::vector(shape.channels), values, labels)
             .and_then(|set| set.with_parts(parts))
-            .expect("the front gives as many numbers as its shape says, within [0, 1]")
+            .expect("the front gives as many numbers as its shape says, within [0, 1]"))
     }
 }
 

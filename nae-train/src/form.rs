@@ -115,7 +115,11 @@ pub fn best(
     }
     // Tiles of reduced images would show other content, and images that are cut into tiles keep their size.
     let (are_smaller, are_fitted) = (originals.are_smaller(), changes_size(&forms.transforms));
-    let tiles = if are_smaller || are_fitted { None } else { forms.tiles.or_else(|| fitting(&originals, forms.top_k)) };
+    let tiles = match forms.tiles {
+        _ if are_smaller || are_fitted => None,
+        Some((side, tiles)) => (all_values(&originals, side, tiles.stride) <= MOST_VALUES).then_some((side, tiles)),
+        None => fitting(&originals, forms.top_k),
+    };
     let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
     let (count, channels) = (originals.images.len(), originals.channels());
     let Some(trial) = Trial::new(originals.images, seed) else {
@@ -128,6 +132,8 @@ pub fn best(
     if candidates.len() == 1 {
         let tiles = if are_fitted {
             "--fit changes their size, and tiles keep it: leave --fit out, or give --features"
+        } else if forms.tiles.is_some() && !are_smaller {
+            "they have too many such tiles: give a larger --stride"
         } else if are_smaller {
             "they are too large to try tiles of them: give --form tiles and --tile, or --features"
         } else {
@@ -156,6 +162,8 @@ pub fn best(
         said.push("tiles were not tried: --fit changes the images' size, and tiles keep it".into());
     } else if are_smaller && forms.tiles.is_some() {
         said.push("tiles were not tried, the images are too large for that: --form tiles takes them".into());
+    } else if tiles.is_none() && forms.tiles.is_some() {
+        said.push("tiles were not tried, the images have too many of them: give a larger --stride".into());
     }
     if mean < POOR && forms.features.is_none() {
         said.push(
@@ -185,15 +193,26 @@ fn margin(form: Form) -> f64 {
 fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
     let least = originals.sizes.iter().map(|&(height, width)| height.min(width)).min()?;
     TILES.into_iter().find_map(|(side, stride)| {
-        let tile = Shape::new(1, side, side);
-        let counts = originals.sizes.iter().map(|&(height, width)| {
-            Grid::new(Shape::new(1, height, width), tile, stride).map_or(usize::MAX, |grid| grid.len())
-        });
-        let most = counts.max()?;
-        let values = most.saturating_mul(originals.all).saturating_mul(side * side * originals.channels());
-        let fits = side < least && most <= MOST_TILES && values <= MOST_VALUES;
+        let fits = side < least
+            && most_tiles(originals, side, stride) <= MOST_TILES
+            && all_values(originals, side, stride) <= MOST_VALUES;
         fits.then_some((side, Tiles { stride, top_k }))
     })
+}
+
+/// The number of tiles of the image that has the most.
+fn most_tiles(originals: &Originals, side: usize, stride: usize) -> usize {
+    let tile = Shape::new(1, side, side);
+    let counts = originals.sizes.iter().map(|&(height, width)| {
+        Grid::new(Shape::new(1, height, width), tile, stride).map_or(usize::MAX, |grid| grid.len())
+    });
+    counts.max().unwrap_or(0)
+}
+
+/// The number of values of all tiles, if every image has as many as that with the most.
+fn all_values(originals: &Originals, side: usize, stride: usize) -> usize {
+    let of_an_image = most_tiles(originals, side, stride).saturating_mul(side * side * originals.channels());
+    of_an_image.saturating_mul(originals.all)
 }
 
 /// The settings for each form of `count` images with `channels`, starting with whole images.

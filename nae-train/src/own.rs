@@ -14,6 +14,7 @@ use nae_data::Split;
 use nae_data::counted;
 use nae_data::is_array;
 use nae_data::is_tables;
+use nae_data::listed;
 use nae_data::own::{self, Asked, Collection, Corrupt, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
 use nae_features::Backbone;
@@ -456,16 +457,12 @@ fn describe_images(images: &OwnImages, found: &Collection) -> String {
 
 /// The number of folders, with the names of the first and the number of images in each.
 fn folders(found: &Collection) -> String {
-    let classes = found.classes.len();
     let name = |name: &str| if name.is_empty() { "outside of them".to_owned() } else { name.to_owned() };
-    let each = found.classes.iter().zip(&found.counts).take(NAMED);
-    let mut named: Vec<String> = each.map(|(class, count)| format!("{}: {count}", name(class))).collect();
-    if classes > NAMED {
-        named.push(format!("and {} more", classes - NAMED));
-    }
+    let each = found.classes.iter().zip(&found.counts);
+    let named: Vec<String> = each.map(|(class, count)| format!("{}: {count}", name(class))).collect();
     // Images beside the folders are in none.
     let count = found.classes.iter().filter(|class| !class.is_empty()).count();
-    format!("{} ({})", counted(count, "folder"), named.join(", "))
+    format!("{} ({})", counted(count, "folder"), listed(&named, NAMED, ", "))
 }
 
 fn describe_rows(table: &OwnTable, rows: &Rows) -> String {

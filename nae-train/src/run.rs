@@ -162,10 +162,13 @@ impl Prepared {
     }
 
     /// The network's inputs for `images` in the form of the data; for a run on features, the features of their places.
-    pub(crate) fn samples(&self, images: ImageSet) -> ImageSet {
+    ///
+    /// # Errors
+    /// [`FeaturesError`] if features are not finite.
+    pub(crate) fn samples(&self, images: ImageSet) -> Result<ImageSet, FeaturesError> {
         match self.features() {
             Some(features) => features.of(&images),
-            None => images,
+            None => Ok(images),
         }
     }
 
@@ -173,12 +176,12 @@ impl Prepared {
     /// the data. If the data are a table, `path` must be one too.
     ///
     /// # Errors
-    /// [`RunError::Data`] if they cannot be read.
+    /// [`RunError::Data`] if they cannot be read; [`RunError::Features`] if their features are not finite.
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
         let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
-        let images = self.samples(read.train);
+        let images = self.samples(read.train)?;
         let (kind, sha256) = (OutlierKind::Given, Some(read.sha256));
         self.outliers.push(OutlierSet { name, images, kind, selection: false, sha256 });
         Ok(())
@@ -305,7 +308,7 @@ impl Prepared {
     pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let mut rng = Stream::Evaluation.of(self.seed);
         let made = match self.features() {
-            Some(features) => features.outlier_sets(rng.rng()),
+            Some(features) => features.outlier_sets(!self.config.method().is_fitted(), rng.rng()),
             None => outlier_sets(&self.split, &self.config, rng.rng()),
         };
         self.outliers.iter().cloned().chain(made).collect()

@@ -124,12 +124,14 @@ impl Trial {
         effort: Effort,
     ) -> Result<Verdict, TrialError> {
         let Form::Images(form) = draft.form() else { return Err(TrialError::Table) };
-        let set = |images: &[Pixels]| {
+        let set = |images: &mut dyn Iterator<Item = &Pixels>| {
             form.of(images).map_err(|error| RunError::Data(DataError::form(draft.source().title(), &error)))
         };
-        let samples = set(&self.train)?;
-        let each = samples.len() / self.train.len();
-        let samples = samples.some_units((MAX_SAMPLES / each.max(1)).max(plan::MIN_IMAGES));
+        let counts = self.train.iter().map(|image| form.count(image.shape).unwrap_or(1));
+        let each = (counts.sum::<usize>() / self.train.len()).max(1);
+        // All tiles of all images may not fit into the memory.
+        let some = (MAX_SAMPLES / each).max(plan::MIN_IMAGES).min(self.train.len());
+        let samples = set(&mut (0..some).map(|k| &self.train[k * self.train.len() / some]))?;
         let prepared = Prepared::of(draft.clone(), self.seed, Loaded::whole(samples, String::new()))?;
         let train = |epochs: usize| -> Result<_, TrialError> {
             let mut raw = draft.raw().clone();
@@ -152,8 +154,12 @@ impl Trial {
         };
 
         let energies = |images: &[Pixels]| -> Result<Vec<f32>, TrialError> {
-            let samples = prepared.samples(set(images)?);
-            Ok(decided(&model, Decision::Reconstruction, &samples, engine, device))
+            let mut energies = Vec::with_capacity(images.len());
+            for some in images.chunks((MAX_SAMPLES / each).max(1)) {
+                let samples = prepared.samples(set(&mut some.iter())?).map_err(RunError::from)?;
+                energies.extend(decided(&model, Decision::Reconstruction, &samples, engine, device));
+            }
+            Ok(energies)
         };
         let normal = energies(&self.normal)?;
         let judged = self.defects.iter().map(|(defect, images)| {

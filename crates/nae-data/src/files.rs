@@ -29,6 +29,8 @@ const MIN_UNPACKED: u64 = 1 << 30;
 const MAX_RATIO: u64 = 100;
 /// The largest number of entries in an archive, far more than any folder of images has.
 const MAX_ENTRIES: usize = 10_000_000;
+/// Why a link in an archive is not read.
+const LINK: &str = "it is a link to another file; pack the files themselves (tar --dereference --hard-dereference)";
 
 /// The largest number of threads that decode at the same time: a decoded image of a telephone takes 150 MB.
 const DECODING: usize = 4;
@@ -273,10 +275,15 @@ fn tar(archive: impl Read, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -
             return Err(format!("it has more than {MAX_ENTRIES} files"));
         }
         let name = label(&String::from_utf8_lossy(&entry.path_bytes()));
-        if !entry.header().entry_type().is_file() || !wanted(&name) {
+        let kind = entry.header().entry_type();
+        let is_link = kind.is_symlink() || kind.is_hard_link();
+        let is_file = kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse();
+        if !(is_file || is_link) || !wanted(&name) {
             continue;
         }
-        if each(&name, whole(entry, MAX_FILE).0).is_break() {
+        // A folder's links are followed; here the file that is meant may not be in the archive.
+        let content = if is_link { Err(LINK.to_owned()) } else { whole(entry, MAX_FILE).0 };
+        if each(&name, content).is_break() {
             break;
         }
     }
@@ -311,6 +318,7 @@ fn zip(
                 let (content, unpacked) = whole(entry, MAX_FILE.min(left));
                 (content, unpacked.max(packed))
             }
+            Ok(entry) if entry.is_symlink() => (Err(LINK.to_owned()), 0),
             Ok(_) => continue,
             Err(error) => (Err(error.to_string()), 0),
         };
@@ -421,6 +429,32 @@ mod tests {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(&std::fs::read(at("data.tar")).expect("reads")).expect("packs");
         std::fs::write(at("data.tgz"), packed.finish().expect("packs")).expect("writes");
+        let mut builder = tar::Builder::new(File::create(at("links.tar")).expect("creates"));
+        for (name, kind) in [("a.png", tar::EntryType::Symlink), ("b.png", tar::EntryType::Link)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            builder.append_link(&mut header, name, "data/1.png").expect("packs");
+        }
+        builder.append_path_with_name(at("data/1.png"), "data/1.png").expect("packs");
+        builder.finish().expect("packs");
+        let mut writer = zip::ZipWriter::new(File::create(at("links.zip")).expect("creates"));
+        writer.add_symlink("a.png", "data/1.png", zip::write::SimpleFileOptions::default()).expect("packs");
+        writer.start_file("data/1.png", zip::write::SimpleFileOptions::default()).expect("packs");
+        writer.write_all(b"1").expect("packs");
+        writer.finish().expect("packs");
+        for (archive, links) in [("links.tar", 2), ("links.zip", 1)] {
+            let (mut refused, mut read) = (0, 0);
+            let each = &mut |_: &str, content: Content| {
+                match content {
+                    Err(reason) if reason.contains("link to another file") => refused += 1,
+                    content => read += content.expect("reads").len(),
+                }
+                ControlFlow::Continue(())
+            };
+            Files::open(&at(archive)).expect("opens").visit(&|name| name.ends_with(".png"), each).expect("reads");
+            assert_eq!((refused, read), (links, 1), "{archive}");
+        }
         let mut writer = zip::ZipWriter::new(File::create(at("data.zip")).expect("creates"));
         writer.add_directory("b/", zip::write::SimpleFileOptions::default()).expect("packs");
         for (name, bytes) in [("b/2.png", &b"12"[..]), ("1.png", b"1"), ("skip.txt", b"text")] {

@@ -68,14 +68,26 @@ impl ImageForm {
         ImageSet::new(self.shape, values, set.labels().to_vec())
     }
 
+    /// The number of samples of an image in the shape `image`.
+    ///
+    /// # Errors
+    /// [`PrepareError`] if the image is smaller than a tile.
+    pub fn count(&self, image: Shape) -> Result<usize, PrepareError> {
+        Ok(self.grid(image)?.map_or(1, |grid| grid.len()))
+    }
+
+    fn grid(&self, image: Shape) -> Result<Option<Grid>, PrepareError> {
+        let image = Shape { channels: self.shape.channels, ..image };
+        Ok(self.tiles.map(|Tiles { stride, .. }| Grid::new(image, self.shape, stride)).transpose()?)
+    }
+
     /// Returns the samples of an image, exactly as in scoring.
     pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
         let preprocessing = Preprocessing::unit(self.filter);
-        let Some(Tiles { stride, .. }) = self.tiles else {
+        let Some(grid) = self.grid(pixels.shape)? else {
             return Ok(Samples { values: prepare(pixels, self.shape, preprocessing, self.transforms)?, grid: None });
         };
         let image = Shape { channels: self.shape.channels, ..pixels.shape };
-        let grid = Grid::new(image, self.shape, stride)?;
         let values = grid.cut(&prepare(pixels, image, preprocessing, self.transforms)?, 0..grid.len());
         Ok(Samples { values, grid: Some(grid) })
     }

@@ -192,6 +192,13 @@ impl ImageSet {
         evenly(count, self.len())
     }
 
+    /// The positions of at most `count` images, one in each of as many equal stretches of the whole set, at another place in
+    /// each. Unlike evenly spaced ones they have no period in common with a set that has one, such as one of an image's
+    /// places row by row.
+    pub fn scattered(&self, count: usize) -> Vec<usize> {
+        scattered(count, self.len())
+    }
+
     /// Returns the images with each value v replaced by 1 − v.
     pub fn inverted(&self) -> Self {
         self.with_values(self.values.iter().map(|v| 1.0 - v).collect())
@@ -207,6 +214,20 @@ impl ImageSet {
             columns: self.columns.clone(),
         }
     }
+}
+
+/// 2⁶⁴ divided by the golden ratio: the fractional parts of its multiples fill an interval evenly, without a period.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// At most `count` of the numbers below `all`, one in each of as many equal stretches, at another place in each.
+fn scattered(count: usize, all: usize) -> Vec<usize> {
+    let starts = evenly(count, all);
+    let ends = starts.iter().skip(1).copied().chain([all]);
+    let within = |(k, (start, end)): (usize, (&usize, usize))| {
+        let share = u128::from((k as u64).wrapping_mul(GOLDEN)) * (end - start) as u128;
+        start + (share >> 64) as usize
+    };
+    starts.iter().zip(ends).enumerate().map(within).collect()
 }
 
 /// At most `count` of the numbers below `all`, evenly spaced.
@@ -228,6 +249,25 @@ mod tests {
             let set = ImageSet::new(SHAPE, vec![0.0, 0.0, 0.0, value], vec![0, 1]);
             assert!(matches!(set, Err(ImageSetError::Value { image: 1, .. })), "{value}");
         }
+    }
+
+    /// 300 images of 20 by 20 places: 6,000 evenly spaced ones are the first column of each row.
+    #[test]
+    fn scattered_places_are_of_all_columns_and_rows() {
+        for (images, side, count) in [(300, 20, 6000), (301, 20, 6000), (600, 10, 6000), (84, 14, 1 << 12)] {
+            let places = scattered(count, images * side * side);
+            assert_eq!(places.len(), count);
+            assert!(places.is_sorted_by(|a, b| a < b) && places[count - 1] < images * side * side);
+            let (mut columns, mut rows) = (vec![0; side], vec![0; side]);
+            places.iter().for_each(|at| {
+                columns[at % side] += 1;
+                rows[at / side % side] += 1;
+            });
+            let (least, most) = (count / side * 9 / 10, count / side * 11 / 10);
+            assert!(columns.iter().chain(&rows).all(|n| (least..=most).contains(n)), "{columns:?} {rows:?}");
+        }
+        assert_eq!(scattered(10, 4), [0, 1, 2, 3]);
+        assert_eq!(scattered(10, 0), [0; 0]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod time_columns;
 mod windows;
 
 pub use augmentation::Augmentation;
-pub use counted::counted;
+pub use counted::{counted, listed};
 pub use defects::Defect;
 pub use error::DataError;
 pub use file_names::is_array;

@@ -173,9 +173,9 @@ impl ImageForm {
     /// # Errors
     /// `ImageSetError::Prepare` if an image cannot be converted to the form, for example because it is smaller than a
     /// tile.
-    pub fn of(&self, originals: &[Pixels]) -> Result<ImageSet, ImageSetError> {
+    pub fn of<'a>(&self, originals: impl IntoIterator<Item = &'a Pixels>) -> Result<ImageSet, ImageSetError> {
         let (mut values, mut places) = (Vec::new(), Vec::new());
-        for (image, pixels) in originals.iter().enumerate() {
+        for (image, pixels) in originals.into_iter().enumerate() {
             let samples = self.samples(pixels);
             let samples = samples.map_err(|error| ImageSetError::Prepare { image, reason: error.to_string() })?;
             places.extend(samples.parts(image as u32, self.shape));

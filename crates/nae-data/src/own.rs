@@ -9,6 +9,7 @@
 use std::cell::{Cell, OnceCell};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nae_core::Shape;
 use nae_core::contract::ResizeFilter;
@@ -18,7 +19,7 @@ use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{Collected, Collector, MAX_VALUES};
-use crate::counted::counted;
+use crate::counted::{counted, listed};
 use crate::error::DataError;
 use crate::file_names::{is_array, is_hidden, is_image};
 use crate::files::{Files, zip_in_memory};
@@ -154,12 +155,9 @@ impl Collection {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.skipped.is_empty() {
-            let mut named: Vec<String> =
-                self.skipped.iter().take(NAMED).map(|Skipped { name, reason }| format!("{name}: {reason}")).collect();
-            if self.skipped.len() > NAMED {
-                named.push(format!("and {} more", self.skipped.len() - NAMED));
-            }
-            warnings.push(format!("files that cannot be read are left out: {}", named.join("; ")));
+            let named = self.skipped.iter().map(|Skipped { name, reason }| format!("{name}: {reason}"));
+            let named = listed(&named.collect::<Vec<_>>(), NAMED, "; ");
+            warnings.push(format!("files that cannot be read are left out: {named}"));
         }
         if self.others > 0 {
             let such = self.first_other.as_ref().map(|name| format!(", such as {name:?}")).unwrap_or_default();
@@ -362,6 +360,8 @@ fn gather(
     let (path, shape) = (files.path(), form.shape);
     let mut collector = Collector::new(form, most);
     let limit = collector.limit();
+    // Of all files that have been decoded, in whatever order.
+    let total = AtomicUsize::new(0);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
     let (others, first_other) = (Cell::new(0), OnceCell::new());
     let wanted = |name: &str| {
@@ -380,7 +380,10 @@ fn gather(
         if grey_only && greys < images.len() {
             return Ok(Decoded::Coloured);
         }
-        if images.len() > limit {
+        // Before they are made: a single image may have more tiles than fit into the memory.
+        let samples = images.iter().map(|image| form.count(image.pixels.shape).unwrap_or(1));
+        let samples = samples.fold(0, usize::saturating_add);
+        if total.fetch_add(samples, Ordering::Relaxed).saturating_add(samples) > limit {
             return Ok(Decoded::TooMany);
         }
         // The caller names the file.
@@ -557,6 +560,19 @@ mod tests {
         // It would take 2^40 bytes.
         let found = message(Shape::new(1, 1 << 19, 1 << 19), 39 << 38);
         assert!(found.contains("more than 39 images or tiles"), "{found}");
+    }
+
+    /// Before any of them is cut: these would take 4 GB.
+    #[test]
+    fn more_tiles_than_a_set_may_have_are_not_cut() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut image = b"P5 2000 2000 255\n".to_vec();
+        image.resize(image.len() + 2000 * 2000, 7);
+        std::fs::write(folder.path().join("a.pgm"), image).expect("writes");
+        let tiles = Some(Tiles { stride: 1, top_k: 1 });
+        let form = ImageForm { tiles, ..ImageForm::resized(Shape::new(1, 16, 16), RESIZE) };
+        let error = load_some(folder.path(), &form, Corrupt::Skip, 100 * 256, &|_| true).expect_err("too many");
+        assert!(error.to_string().contains("more than 100 images or tiles"), "{error}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, RowWindow};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::MAX_VALUES;
+use crate::counted::listed;
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::{Part, Parts};
 use crate::table_columns::{self, Chosen};
@@ -25,6 +26,8 @@ use crate::windows::{WINDOWS, stretches, within};
 
 /// With fewer inputs there are no dependencies between inputs to learn.
 const MIN_COLUMNS: usize = 2;
+/// The number of columns that a message names.
+const NAMED: usize = 20;
 /// With fewer stretches of a time series, not every part of the data would get one.
 const MIN_STRETCHES: usize = 10;
 
@@ -113,10 +116,11 @@ pub fn choose_by(
     let Chosen { columns, left_out, warnings } = table_columns::choose(&read, &used, missing);
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
-        let found = columns.len();
+        let more = if columns.len() > MAX_COLUMNS { "more: at least " } else { "" };
+        let found = format_args!("{more}{}", columns.len());
         let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers or categories that vary");
-        let left_out =
-            if left_out.is_empty() { String::new() } else { format!("; columns left out: {}", left_out.join(", ")) };
+        let named = listed(&left_out, NAMED, ", ");
+        let left_out = if left_out.is_empty() { String::new() } else { format!("; columns left out: {named}") };
         return Err(DataError::at(path, format_args!("expected {expected}, found {found}{left_out}")));
     }
     if let Some(RowWindow { rows, .. }) = window
@@ -131,7 +135,7 @@ pub fn choose_by(
     rows.warnings.extend(warnings);
     rows.warnings.extend(time_columns::warnings(&read, &own.columns));
     if !left_out.is_empty() {
-        rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
+        rows.warnings.insert(0, format!("columns left out: {}", listed(&left_out, NAMED, ", ")));
     }
     Ok((own, rows))
 }
@@ -220,7 +224,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
     }
     if moved > 0 {
         warnings.push(format!(
-            "{moved} of {count} rows have a reading beyond the columns' spans, and are evaluated as if at their ends; \
+            "{moved} of {count} rows have a reading beyond the columns' spans, and count here as if at their ends; \
              scored, they stand out more"
         ));
     }
@@ -333,12 +337,19 @@ mod tests {
         let row = |n| format!("{},{}\n", n * 7 % 400, if n == 7 { -1000 } else { n % 5 });
         let rows: String = (0..400).map(row).collect();
         let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
-        // The outlier's distance of 676 scales is 19.2 with the logarithm beyond the knee, and all columns share one
-        // span.
-        assert!(own.columns.iter().all(|column| (column.span - 19.2).abs() < 0.1), "{:?}", own.columns);
-        assert!(read.warnings.is_empty(), "{:?}", read.warnings);
-        assert!(read.samples.image(7)[1] < 1e-6);
-        assert!(read.samples.image(9)[1] - read.samples.image(5)[1] > 0.06);
+        // 676 scales from the median, where the others are within two.
+        assert!(own.columns.iter().all(|column| column.span == 4.0), "{:?}", own.columns);
+        let [moved, far] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+        assert!(far.contains("1 reading of the column \"column 2\" is very far from the others, -1000"), "{far}");
+        assert!(moved.contains("1 of 400 rows have a reading beyond the columns' spans"), "{moved}");
+        assert_eq!(read.samples.image(7)[1], 0.0);
+        assert!(read.samples.image(9)[1] - read.samples.image(5)[1] > 0.3);
+        // Not so far out: 40 scales are 10.8 with the logarithm beyond the knee. All columns share one span.
+        let row = |n| format!("{},{}\n", n * 7 % 400, if n == 7 { -57 } else { n % 5 });
+        let rows: String = (0..400).map(row).collect();
+        let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
+        assert!(own.columns.iter().all(|column| (column.span - 10.8).abs() < 0.1), "{:?}", own.columns);
+        assert!(read.warnings.is_empty() && read.samples.image(7)[1] < 1e-6, "{:?}", read.warnings);
     }
 
     #[test]
@@ -583,6 +594,10 @@ mod tests {
             let message = choose(&file(folder.path(), text), Missing::Fill, None).expect_err(text).to_string();
             assert!(message.contains("pump.csv") && message.contains(named), "{message}");
         }
+        let text = "a,b,c\n1,2,007\n2,3,A\n4,4,B\n";
+        let (own, read) = choose(&file(folder.path(), text), Missing::Fill, None).expect("two columns");
+        assert_eq!(own.columns.len(), 2);
+        assert_eq!(read.warnings, ["columns left out: c (texts such as \"A\" beside the number 7)"]);
         let message = choose(&folder.path().join("absent.csv"), Missing::Fill, None).expect_err("absent").to_string();
         assert!(message.contains("absent.csv"), "{message}");
     }

@@ -7,10 +7,16 @@ use std::collections::BTreeSet;
 use nae_input::table::{Cell, Table};
 use nae_onnx::metadata::{Column, Missing, Reading};
 
-use crate::tables::Read;
+use crate::counted::counted;
+use crate::tables::{MAX_COLUMNS, Read};
 
 /// The least span, in scales; readings further out extend it.
 const SPAN: f64 = 4.0;
+/// The distance beyond which a few readings do not extend the span, with the logarithm beyond the knee: 60 scales without it.
+/// They would take the range of the inputs from all others, and often stand for a missing one, like −9999.
+const FARTHEST: f64 = 12.0;
+/// The largest share of a column's numbers that are few.
+const RARE: f64 = 0.01;
 /// The distance from the median, in scales, beyond which distances grow logarithmically.
 const KNEE: f64 = 3.0;
 /// The interquartile range of the standard normal distribution.
@@ -46,6 +52,10 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
     let mut numbers: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
     let mut span = SPAN;
     for (index, name) in names.iter().enumerate() {
+        // The caller refuses more, and every further one is compared with all before it.
+        if chosen.columns.len() > MAX_COLUMNS {
+            break;
+        }
         let shown = if name.is_empty() { format!("column {}", index + 1) } else { name.clone() };
         if let Some(found) = read.mixed_decimals(name) {
             chosen.left_out.push(format!("{shown} ({found})"));
@@ -61,7 +71,14 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
                 if let Some((first, _)) = numbers.iter().find(|(_, other)| same(other, &distances)) {
                     return Err(format!("follows from {first}"));
                 }
-                span = distances.iter().flatten().map(|distance| distance.abs()).fold(span, f64::max);
+                let far = |distance: &f64| *distance > FARTHEST;
+                let sizes = || distances.iter().flatten().map(|distance| distance.abs());
+                let count = sizes().filter(far).count();
+                let are_rare = count as f64 <= RARE * content.numbers.len() as f64;
+                if count > 0 && are_rare {
+                    chosen.warnings.push(very_far(&shown, &content, &column, count));
+                }
+                span = sizes().filter(|size| !(are_rare && far(size))).fold(span, f64::max);
                 numbers.push((name, distances));
                 Ok(vec![column])
             })
@@ -82,8 +99,8 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
             Err(reason) => chosen.left_out.push(format!("{shown} ({reason})")),
         }
     }
-    // The span covers all readings that are trained on, and no others: rows for calibration and test that lie beyond it
-    // are as new as those that are scored later. With one span, one scale has the same weight in all columns.
+    // The span covers the readings that are trained on, up to a limit, and no others: rows for calibration and test that lie
+    // beyond it are as new as those that are scored later. With one span, one scale has the same weight in all columns.
     chosen.columns.iter_mut().for_each(|column| column.span = span);
     chosen
 }
@@ -119,7 +136,7 @@ impl<'a> Content<'a> {
             1 if !self.has_gaps => Err("always the same".to_owned()),
             // How many there are in all is not known, if these are those of the rows to train on.
             values if values > MAX_VALUES => {
-                let one: String = self.texts.iter().take(1).flat_map(|text| text.chars().take(SHOWN)).collect();
+                let one: String = self.texts.first().map(|text| shortened(text)).unwrap_or_default();
                 let todo = self.number_as_text().map(|_| format!("; {AS_NUMBERS}")).unwrap_or_default();
                 Err(format!("text with more than {MAX_VALUES} values, such as {one:?}{todo}"))
             }
@@ -140,7 +157,11 @@ impl<'a> Content<'a> {
     fn scaled(&self, name: &str) -> Result<Column, String> {
         // Rounding can make the mean of equal numbers, and with it their deviation, differ from what it should be.
         if self.numbers.first() == self.numbers.last() {
-            return Err("always the same".to_owned());
+            let number = self.numbers.first().copied().unwrap_or_default();
+            return match self.texts.first() {
+                None => Err("always the same".to_owned()),
+                Some(text) => Err(format!("texts such as {:?} beside the number {number}", shortened(text))),
+            };
         }
         let range = self.quantile(0.75) - self.quantile(0.25);
         // The range is 0 if more than half of the numbers are equal.
@@ -164,6 +185,23 @@ impl<'a> Content<'a> {
         let mean = self.numbers.iter().sum::<f64>() / count;
         (self.numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt()
     }
+}
+
+/// The warning for a `column` with `count` readings beyond [`FARTHEST`].
+fn very_far(shown: &str, content: &Content<'_>, column: &Column, count: usize) -> String {
+    let distance = |number: &f64| column.distance(*number).abs();
+    let ends = [content.numbers.first(), content.numbers.last()].into_iter().flatten();
+    let example = ends.copied().max_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default();
+    let (readings, are) = (counted(count, "reading"), if count == 1 { "is" } else { "are" });
+    let example = if count == 1 { format!("{example}") } else { format!("such as {example}") };
+    format!(
+        "{readings} of the column {shown:?} {are} very far from the others, {example}, and taken for nearer ones in training: if \
+         this stands for a missing reading, leave the cell empty"
+    )
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }
 
 /// Whether `text` is a number with a decimal comma, or a number with a unit.

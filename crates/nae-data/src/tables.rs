@@ -1,5 +1,6 @@
 //! Reads tables: one file, or a folder of files that are trained on together.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use nae_input::table::{self, Cell, Table, is_table};
@@ -21,23 +22,30 @@ pub fn is_tables(path: &Path) -> bool {
 /// Tables that are trained on together.
 pub(super) struct Read {
     pub(super) tables: Vec<Table>,
+    /// The positions of each table's columns by name.
+    positions: Vec<HashMap<String, usize>>,
     /// The SHA-256 of the file; for a folder, of the files' names and contents.
     pub(super) sha256: String,
 }
 
 impl Read {
+    fn new(tables: Vec<Table>, sha256: String) -> Self {
+        let of = |table: &Table| table.names().iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
+        Self { positions: tables.iter().map(of).collect(), tables, sha256 }
+    }
+
     /// The cells of the column `name`, row after row; tables without it cause an error later, when their rows are read.
     pub(super) fn cells<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Cell> {
-        self.tables.iter().flat_map(move |table| {
-            let index = table.names().iter().position(|own| own == name);
+        self.tables.iter().zip(&self.positions).flat_map(move |(table, positions)| {
+            let index = positions.get(name).copied();
             table.rows().iter().filter_map(move |row| row.cells.get(index?))
         })
     }
 
     /// The same for the rows that `used` marks, with one list for each table.
     pub(super) fn cells_of<'a>(&'a self, name: &'a str, used: &'a [Vec<bool>]) -> impl Iterator<Item = &'a Cell> {
-        self.tables.iter().zip(used).flat_map(move |(table, used)| {
-            let index = table.names().iter().position(|own| own == name);
+        self.tables.iter().zip(&self.positions).zip(used).flat_map(move |((table, positions), used)| {
+            let index = positions.get(name).copied();
             let rows = table.rows().iter().zip(used).filter(|(_, used)| **used);
             rows.filter_map(move |(row, _)| row.cells.get(index?))
         })
@@ -65,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
     }
     if !path.is_dir() {
         let (table, bytes) = one(path)?;
-        return Ok(Read { tables: vec![table], sha256: hex(Sha256::new_with_prefix(&bytes)) });
+        return Ok(Read::new(vec![table], hex(Sha256::new_with_prefix(&bytes))));
     }
     let folder =
         |reason: String| DataError::at(path, format_args!("expected a folder of .csv or .tsv tables: {reason}"));
@@ -81,7 +89,7 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
     if tables.is_empty() {
         Err(folder(others_beside(path).unwrap_or_else(|| none_in(path))))
     } else {
-        Ok(Read { tables, sha256: hex(hash) })
+        Ok(Read::new(tables, hex(hash)))
     }
 }
 

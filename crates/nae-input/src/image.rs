@@ -61,7 +61,7 @@ pub enum PrepareError {
     Channels(usize),
     /// The network's input is not a grey or RGB image.
     #[error(
-        "the network takes {0} (CxHxW), not an image of 1 or 3 channels: hand its input over with `score_prepared`"
+        "the network takes {0} (CxHxW), not an image of 1 or 3 channels: only a program can give it that, in Rust with `score_prepared`"
     )]
     NoImage(Shape),
     /// A value is not in `[0, 1]`.

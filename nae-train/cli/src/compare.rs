@@ -16,6 +16,7 @@ use nae_train::report::journal::{self, Journal};
 
 use crate::Done;
 use crate::args::CompareArgs;
+use crate::output::{errln, out, outln};
 use crate::train::stop_on_interrupt;
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
@@ -62,9 +63,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         let _ = std::fs::remove_file(partial(path));
     }
     if args.json {
-        print!("{json}");
+        out!("{json}")?;
     } else if !args.quiet {
-        comparisons.iter().zip(&results).for_each(|(comparison, result)| print(comparison, result));
+        comparisons.iter().zip(&results).try_for_each(|(comparison, result)| print(comparison, result))?;
     }
     Ok(Done::Whole)
 }
@@ -91,7 +92,7 @@ impl Notebook {
 
     fn say_where(&self) {
         if let Some((path, _)) = &self.journal {
-            eprintln!("interrupted; the same command continues with what {} does not have yet", path.display());
+            errln!("interrupted; the same command continues with what {} does not have yet", path.display());
         }
     }
 }
@@ -103,7 +104,7 @@ fn partial(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn print(comparison: &Comparison, compared: &Compared) {
+fn print(comparison: &Comparison, compared: &Compared) -> anyhow::Result<()> {
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["outliers", "autoencoder", "NAE", "difference"]);
@@ -117,7 +118,7 @@ fn print(comparison: &Comparison, compared: &Compared) {
         ]);
     }
     let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {auroc:.3}")).collect();
-    println!(
+    outln!(
         "AUROC, mean ± standard error over {} seeds, {} held out\n{table}\n\
          autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n{FOOTNOTE}\n",
         compared.seeds.len(),
@@ -127,5 +128,5 @@ fn print(comparison: &Comparison, compared: &Compared) {
         compared.autoencoder_latent_dim,
         tried.join(", "),
         compared.latent_dim,
-    );
+    )
 }

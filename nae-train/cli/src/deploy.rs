@@ -1,6 +1,5 @@
 //! `nae-train deploy`: converts ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -14,7 +13,6 @@ use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
 use nae_infer::card::int8_layouts;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::file::FileError;
 use nae_onnx::metadata::{ModelMetadata, Provenance, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
@@ -28,6 +26,8 @@ use serde_json::json;
 use crate::Done;
 use crate::args::{DeployArgs, RangesArg};
 use crate::eval::warn_trained_on;
+use crate::output::{errln, out, outln};
+use crate::output_file;
 
 /// The maximum size of a model in bytes, far above that of any autoencoder for a microcontroller.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
@@ -35,7 +35,8 @@ const MAX_MODEL_BYTES: u64 = 1 << 30;
 const FALSE_POSITIVE_RATE: f32 = 0.01;
 
 pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
-    check_output(args)?;
+    let data = [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
+    output_file::check(&args.output, data.chain([&args.model]).map(PathBuf::as_path))?;
     let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
     let mut report = None;
     let mut graph = if tflite::is_tflite(&bytes) {
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
         match &args.calibrate {
             None => {
                 if !scales.is_empty() {
-                    eprintln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
+                    errln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
                 }
                 graph
             }
@@ -70,44 +71,21 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     let nae = emit(&graph).with_context(|| display(&args.model))?;
     let model = Model::parse(&nae).with_context(|| display(&args.output))?;
     file::write(&args.output, &nae)?;
-    say(args, &model, nae.len(), report.as_ref());
+    say(args, &model, nae.len(), report.as_ref())?;
     Ok(Done::Whole)
-}
-
-/// Checks that the output can be written, and is none of the files that are read.
-///
-/// What is read in a folder depends on what it is, the folder of a run or a user's own data. So every file in it counts as
-/// read, except for a `.nae` file: it never is data, and may be replaced in the folder of its run.
-fn check_output(args: &DeployArgs) -> Result<(), FileError> {
-    let data = || [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
-    file::check_output(&args.output, data().chain([&args.model]).map(PathBuf::as_path))?;
-    // A file that does not exist yet is not one of those that are read.
-    let Ok(target) = fs::canonicalize(&args.output) else { return Ok(()) };
-    // The file itself may be elsewhere, if the output is a link in the folder.
-    let parent = args.output.parent().and_then(|parent| fs::canonicalize(parent).ok());
-    let is_in = |folder: &PathBuf| {
-        fs::canonicalize(folder).is_ok_and(|folder| {
-            target.starts_with(&folder) || parent.as_ref().is_some_and(|parent| parent.starts_with(&folder))
-        })
-    };
-    let is_deployed = target.extension().is_some_and(|end| end == "nae");
-    if !is_deployed && data().any(is_in) {
-        return Err(FileError::Input { path: args.output.clone() });
-    }
-    Ok(())
 }
 
 /// Reports what a device has to do by itself, and refuses what it cannot do.
 fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()> {
     let model = display(&args.model);
     if metadata.transforms != Transforms::default() {
-        eprintln!(
+        errln!(
             "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
         );
     }
     if metadata.columns.is_some() {
         let windows = metadata.window.map(|_| " and forms windows of rows").unwrap_or_default();
-        eprintln!(
+        errln!(
             "{model}: the .nae file does not hold what is done to a table's columns (see nae-infer inspect): the device scales \
              them{windows}, and gives the values as an image"
         );
@@ -128,14 +106,14 @@ fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()
     if args.int8 {
         bail!("{model}: it looks at tiles; 8-bit models of tiles cannot be calibrated by image yet. Leave --int8 out");
     }
-    eprintln!(
+    errln!(
         "{model}: the .nae file scores one tile; the device cuts the image, {stride} pixels from one tile to the next. An \
          image is an anomaly where one of its tiles is: the threshold is for the largest energy of an image"
     );
     Ok(())
 }
 
-fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Report>) {
+fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Report>) -> anyhow::Result<()> {
     let arena = model.arena_len() * size_of::<f32>();
     let input = model.input_shape();
     let is_int8 = model.image_quantization().is_some();
@@ -153,13 +131,12 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
         if let Some(report) = report {
             line["quantization"] = json!(report);
         }
-        println!("{line}");
-        return;
+        return outln!("{line}");
     }
     if let Some(report) = report {
-        print!("{}", report.terminal());
+        out!("{}", report.terminal())?;
     }
-    println!(
+    outln!(
         "{}: {} layers, {flash} bytes of flash, {arena} bytes of RAM for the arena, input {}×{}×{}{}{}",
         display(&args.output),
         model.layer_count(),
@@ -180,7 +157,7 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
             }
             (true, true) => String::new(),
         },
-    );
+    )
 }
 
 fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> anyhow::Result<(Graph, Report)> {

@@ -5,11 +5,12 @@ use nae_train::device::DeviceChoice;
 
 use crate::Done;
 use crate::args::DevicesArgs;
+use crate::output::outln;
 
 pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<Done> {
     let listed = DeviceChoice::list();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&listed)?);
+        outln!("{}", serde_json::to_string_pretty(&listed)?)?;
         return Ok(Done::Whole);
     }
     let mut table = Table::new();
@@ -18,9 +19,9 @@ pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<Done> {
         let choice = device.choice.to_string();
         table.add_row([choice, device.adapter, device.kind.to_owned(), device.driver, device.interface]);
     }
-    println!("{}", table.trim_fmt());
+    outln!("{}", table.trim_fmt())?;
     if !cfg!(any(feature = "wgpu", feature = "cuda")) {
-        println!("This build computes on the processor alone: see nae-train devices --help");
+        outln!("This build computes on the processor alone: see nae-train devices --help")?;
     }
     Ok(Done::Whole)
 }

@@ -23,6 +23,7 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::EvalArgs;
+use crate::output::{errln, outln};
 
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     let Scored { evaluation, threshold, rate } = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
@@ -34,25 +35,22 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
         // A list, since two sets may have the same name.
         let each = caught.iter().map(|(name, share)| json!({ "outliers": name, "share": share }));
         let caught = threshold.map(|_| each.collect::<Vec<_>>());
-        println!(
-            "{}",
-            json!({ "threshold": threshold, "false_positive_rate": rate, "caught": caught, "auroc": table })
-        );
+        outln!("{}", json!({ "threshold": threshold, "false_positive_rate": rate, "caught": caught, "auroc": table }))?;
         return Ok(Done::Whole);
     }
-    println!("{}", table.figures_terminal());
+    outln!("{}", table.figures_terminal())?;
     match (threshold, rate) {
         (Some(threshold), Some(rate)) => {
-            println!("threshold: an energy of {threshold}. Shares above it:");
-            println!("  {rate:.3} of the normal {}, which are false positives", table.samples);
+            outln!("threshold: an energy of {threshold}. Shares above it:")?;
+            outln!("  {rate:.3} of the normal {}, which are false positives", table.samples)?;
             for (name, share) in caught {
-                println!("  {share:.3} of {name}");
+                outln!("  {share:.3} of {name}")?;
             }
         }
         _ if args.model.is_dir() => {
-            println!("no threshold: the run's folder has none in {RESULT}; give the exported model, which contains it");
+            outln!("no threshold: the run's folder has none in {RESULT}; give the exported model, which contains it")?;
         }
-        _ => println!("the model is not calibrated: it has no threshold"),
+        _ => outln!("the model is not calibrated: it has no threshold")?,
     }
     Ok(Done::Whole)
 }
@@ -117,7 +115,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
 pub(crate) fn note_missing(folder: &Path, prepared: &Prepared) -> anyhow::Result<()> {
     let missing = recorded::missing_outliers(folder, prepared)?;
     if !missing.is_empty() {
-        eprintln!(
+        errln!(
             "note: the run was also evaluated on {}, whose files it does not keep: give them with --outliers",
             missing.join(", ")
         );
@@ -165,7 +163,7 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
 
 /// Warns that the model was trained on the data at `path`; `effect` says what follows, and what to do.
 pub(crate) fn warn_trained_on(path: &Path, effect: &str) {
-    eprintln!(
+    errln!(
         "warning: {}: the model was trained on these data; their energies are lower than those of new data, so that {effect}",
         path.display()
     );
@@ -191,7 +189,7 @@ fn given(
             warn_trained_on(path, "the figures are too good: give normal data that it was not trained on");
         }
         for warning in &loaded.warnings {
-            eprintln!("warning: {}: {warning}", path.display());
+            errln!("warning: {}: {warning}", path.display());
         }
         score(&loaded.train)
     };

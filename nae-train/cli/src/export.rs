@@ -17,12 +17,13 @@ use nae_train::{export, methods};
 
 use crate::Done;
 use crate::args::{ExportArgs, ExportFiles};
+use crate::output_file;
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     if args.export.export.is_none() && args.export.export_parts.is_none() {
         bail!("nothing to write: give --export FILE.onnx or --export-parts DIR");
     }
-    check(&args.export)?;
+    check(&args.export, args.data.as_deref().into_iter().chain([args.run.as_path()]))?;
     let device = Device::flex();
     let (config, _) = RunFolder::read(&args.run)?;
     check_method(&args.export, config.method())?;
@@ -33,10 +34,16 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Refuses targets that cannot be written, before hours are spent on training.
-pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
+/// Refuses targets that cannot be written, or are among the files and folders that are read, before hours are spent on
+/// training.
+pub(crate) fn check<'a>(
+    files: &ExportFiles,
+    inputs: impl IntoIterator<Item = &'a Path, IntoIter: Clone>,
+) -> anyhow::Result<()> {
+    let inputs = inputs.into_iter();
     if let Some(path) = &files.export {
-        file::check_write(path).context("--export: give the name of a file in a folder that you can write to")?;
+        output_file::check(path, inputs.clone())
+            .context("--export: give the name of a file in a folder that you can write to")?;
     }
     if let Some(folder) = &files.export_parts {
         if folder.exists() && !folder.is_dir() {
@@ -44,7 +51,9 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
         }
         // The folder is made only when there is something to put into it.
         let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
-        file::check_write(existing.join("encoder.onnx")).context("--export-parts")?;
+        for name in ["encoder.onnx", "decoder.onnx"] {
+            output_file::check(&existing.join(name), inputs.clone()).context("--export-parts")?;
+        }
     }
     Ok(())
 }

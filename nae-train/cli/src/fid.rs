@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::Done;
 use crate::args::FidArgs;
 use crate::generator::Generator;
+use crate::output::outln;
 
 pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     let generator = Generator::read(&args.run, EngineChoice::from(args.engine))?;
@@ -43,19 +44,19 @@ pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     let features = embedding.len();
     if args.json {
         let output = embedding.output();
-        println!(
+        outln!(
             "{}",
             json!({ "fid": distance, "real": of_data, "generated": args.count, "features": features, "output": output })
-        );
+        )?;
         return Ok(Done::Whole);
     }
-    println!("FID {distance:.3}: {} new images against {of_data} of the training data", args.count);
-    println!("by `{}` of {}, {features} features", embedding.output(), args.network.display());
+    outln!("FID {distance:.3}: {} new images against {of_data} of the training data", args.count)?;
+    outln!("by `{}` of {}, {features} features", embedding.output(), args.network.display())?;
     let fewest = of_data.min(args.count);
     if fewest <= features {
-        println!(
+        outln!(
             "{fewest} images are too few for the covariance of {features} features: compare with figures of the same counts only"
-        );
+        )?;
     }
     Ok(Done::Whole)
 }

@@ -5,20 +5,21 @@ use nae_onnx::file;
 
 use crate::Done;
 use crate::args::GatherArgs;
+use crate::output::{errln, out, outln};
 
 pub(crate) fn run(args: &GatherArgs) -> anyhow::Result<Done> {
     let gathered = gather(&args.folders)?;
     for folder in &gathered.unfinished {
-        eprintln!("warning: {}: the run has not ended, and is not in the table", folder.display());
+        errln!("warning: {}: the run has not ended, and is not in the table", folder.display());
     }
     let json = format!("{:#}\n", gathered.json);
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;
     }
     if args.json {
-        print!("{json}");
+        out!("{json}")?;
     } else {
-        println!("{}", gathered.text);
+        outln!("{}", gathered.text)?;
     }
     Ok(Done::Whole)
 }

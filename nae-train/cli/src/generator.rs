@@ -26,6 +26,12 @@ impl Generator {
         if config.features().is_some() {
             bail!("{shown}: a run on features; what it draws are features, which no picture can be made of");
         }
+        if config.source().samples() != "images" {
+            bail!("{shown}: its samples are no images, and no picture can be made of what it draws");
+        }
+        if config.method().is_fitted() {
+            bail!("{shown}: its model was fitted, not trained: images cannot be drawn from its latents");
+        }
         let model = methods::load(&config, &run.join(CHECKPOINT), &device)?;
         let Some(chains) = NewImages::new(&config.sampler()) else {
             bail!("{shown}: its preset has no latent chain, and images are drawn by way of one");

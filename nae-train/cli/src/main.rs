@@ -12,6 +12,8 @@ mod gather;
 mod generator;
 mod instructions;
 mod job;
+mod output;
+mod output_file;
 mod own;
 mod pictures;
 mod presets;
@@ -22,7 +24,6 @@ mod study;
 mod train;
 mod train_args;
 
-use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -33,6 +34,7 @@ use nae_terminal::progress::LateProgress;
 use nae_train::{commit, shard};
 
 use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
+use output::{errln, out};
 
 /// The exit status that a shell expects of an interrupted program: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
         Ok(Done::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             // The whole chain: no error's text repeats that of its source.
-            eprintln!("error: {error:#}");
+            errln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -87,7 +89,9 @@ fn chosen(cli: Cli, quiet: bool) -> anyhow::Result<Done> {
         Some(Command::Presets(args)) => presets::run(&args),
         Some(Command::Devices(args)) => devices::run(&args),
         Some(Command::Completions(shell)) => {
-            shell.write(Cli::command(), &mut io::stdout())?;
+            let mut script = Vec::new();
+            shell.write(Cli::command(), &mut script)?;
+            out!("{}", String::from_utf8(script)?)?;
             Ok(Done::Whole)
         }
         Some(Command::Man(args)) => {

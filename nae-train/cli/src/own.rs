@@ -11,6 +11,7 @@ use nae_train::own::{self, Length, OwnForm, OwnMethod, Planned, Wishes};
 
 use crate::args::TrainArgs;
 use crate::job::Job;
+use crate::output::errln;
 
 /// Reads the data at `path` and plans a run on them that ends in time.
 pub(crate) fn plan(
@@ -50,9 +51,9 @@ fn wishes(args: &TrainArgs, method: OwnMethod) -> Wishes {
 /// Prints the choices, and warnings about the data, before the run starts.
 pub(crate) fn say(choices: &[String], warnings: &[String]) {
     for sentence in choices {
-        eprintln!("{sentence}");
+        errln!("{sentence}");
     }
     for warning in warnings {
-        eprintln!("warning: {warning}");
+        errln!("warning: {warning}");
     }
 }

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::{ExperimentArg, ReproduceArgs};
+use crate::output::{errln, out, outln};
 use crate::train::stop_on_interrupt;
 
 /// The seed; pictures show one seed.
@@ -38,11 +39,11 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
         Err(error) => {
             if matches!(error.downcast_ref(), Some(PicturesError::Interrupted)) {
                 match args.experiment {
-                    ExperimentArg::ReconstructionError => eprintln!(
+                    ExperimentArg::ReconstructionError => errln!(
                         "interrupted; the same command continues with the autoencoders that {} does not have yet",
                         path.display()
                     ),
-                    _ => eprintln!("interrupted; the same command begins anew"),
+                    _ => errln!("interrupted; the same command begins anew"),
                 }
                 return Ok(Done::Interrupted);
             }
@@ -66,10 +67,10 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
         file::write(path.join(name), content)?;
     }
     if args.json {
-        print!("{text}");
+        out!("{text}")?;
     } else if !args.quiet {
         let names: Vec<&str> = made.pictures.iter().map(|(name, _)| *name).collect();
-        println!("result.json and {} are in {}", names.join(", "), path.display());
+        outln!("result.json and {} are in {}", names.join(", "), path.display())?;
     }
     Ok(Done::Whole)
 }
@@ -92,7 +93,7 @@ fn make(args: &ReproduceArgs, path: &Path, stop: &AtomicBool) -> anyhow::Result<
     let scale = Scale::from(args.scale);
     let (device, engine) = args.compute.open(None, args.quiet)?;
     if !args.quiet {
-        eprintln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
+        errln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
     }
     if matches!(args.experiment, ExperimentArg::Bimodal) {
         if args.data.is_some() {
@@ -115,7 +116,7 @@ fn make(args: &ReproduceArgs, path: &Path, stop: &AtomicBool) -> anyhow::Result<
             std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
             latent_dim(scale, prepare, path, engine, &device, stop, |dim| {
                 if !args.quiet {
-                    eprintln!("D_z = {dim}");
+                    errln!("D_z = {dim}");
                 }
             })?
         }

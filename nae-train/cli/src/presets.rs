@@ -4,17 +4,18 @@ use nae_train::config::preset::{PRESETS, load};
 
 use crate::Done;
 use crate::args::PresetsArgs;
+use crate::output::{out, outln};
 
 pub(crate) fn run(args: &PresetsArgs) -> anyhow::Result<Done> {
     let Some(name) = &args.name else {
         for preset in PRESETS {
             let about = preset.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
-            println!("{:<12} {about}", preset.name);
+            outln!("{:<12} {about}", preset.name)?;
         }
         return Ok(Done::Whole);
     };
     match PRESETS.iter().find(|preset| preset.name == name) {
-        Some(preset) => print!("{}", preset.text),
+        Some(preset) => out!("{}", preset.text)?,
         None => {
             load(name)?;
         }

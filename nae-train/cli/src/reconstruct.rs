@@ -1,6 +1,8 @@
 //! `nae-train reconstruct`: a picture of images with the reconstructions of a run's model and of the autoencoder
 //! from which its training started.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, bail};
 use burn::tensor::{Device, Tensor};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -17,8 +19,12 @@ use serde_json::json;
 use crate::Done;
 use crate::args::ReconstructArgs;
 use crate::eval::note_missing;
+use crate::output::outln;
+use crate::output_file;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
+    let read = args.data.iter().chain(&args.outliers);
+    output_file::check(&args.output, read.map(PathBuf::as_path))?;
     let (device, shown) = (Device::flex(), args.run.display());
     let (config, _) = RunFolder::read(&args.run)?;
     if config.features().is_some() || config.source().samples() != "images" {
@@ -70,7 +76,7 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
             .iter()
             .map(|(set, row, energies)| json!({ "set": set, "row": row, "mean_energies": energies }))
             .collect();
-        println!("{}", json!({ "images": columns, "models": titles, "sets": sets }));
+        outln!("{}", json!({ "images": columns, "models": titles, "sets": sets }))?;
         return Ok(Done::Whole);
     }
     let mut table = comfy_table::Table::new();
@@ -81,11 +87,11 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
         let energies = energies.iter().map(|energy| format!("{energy:.4}"));
         table.add_row([name, row.to_string()].into_iter().chain(energies));
     }
-    println!("{table}");
-    println!(
+    outln!("{table}")?;
+    outln!(
         "{}: {columns} images of each set in a row, and below it what each model makes of them: {}",
         args.output.display(),
         titles.join(", ")
-    );
+    )?;
     Ok(Done::Whole)
 }

@@ -18,6 +18,7 @@ use nae_train::device::DeviceChoice;
 use nae_train::report::progress::Bars;
 
 use crate::args::{EngineArg, ExperimentArg, ReproduceArgs};
+use crate::output::{errln, out, outln};
 use crate::train::stop_on_interrupt;
 use crate::{Done, pictures};
 
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
     let known = EXPERIMENTS.iter().find(|known| known.name == args.experiment.name());
     let paper = known.map_or(PAPER, |known| known.text);
     if args.print {
-        print!("{paper}");
+        out!("{paper}")?;
         return Ok(Done::Whole);
     }
     let (text, origin) = match &args.settings {
@@ -53,7 +54,7 @@ fn folder(args: &ReproduceArgs) -> PathBuf {
 }
 
 fn say_interrupted(path: &Path) -> Done {
-    eprintln!("interrupted; the same command continues with what {} does not have yet", path.display());
+    errln!("interrupted; the same command continues with what {} does not have yet", path.display());
     Done::Interrupted
 }
 
@@ -83,22 +84,22 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
 
     let (all, mut at) = (experiment.jobs()?.len(), 0);
     if !args.quiet {
-        eprintln!("{}, scale `{}`: {}", experiment.settings.title, scale.name(), experiment.settings.work);
+        errln!("{}, scale `{}`: {}", experiment.settings.title, scale.name(), experiment.settings.work);
     }
     let unnamed = if experiment.only.is_empty() { experiment.without_data() } else { Vec::new() };
     for (what, names) in [("cells", unnamed), ("sets of outliers", experiment.absent_sets())] {
         if !names.is_empty() {
             let data = experiment.data.display();
-            eprintln!("warning: {what} without data in {data}, and so not run: {}", names.join(", "));
+            errln!("warning: {what} without data in {data}, and so not run: {}", names.join(", "));
         }
     }
     if let (Some(named), None) = (&experiment.settings.selection, experiment.selection()) {
-        eprintln!("warning: ConstantGray selects in place of {named}");
+        errln!("warning: ConstantGray selects in place of {named}");
     }
     let begin = |job: &detection::Job<'_>| {
         at += 1;
         if !args.quiet {
-            eprintln!("{}, seed {} ({at} of at most {all})", job.cell.name, job.seed);
+            errln!("{}, seed {} ({at} of at most {all})", job.cell.name, job.seed);
         }
         Bars::new(args.quiet)
     };
@@ -112,10 +113,10 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     let json = format!("{json:#}\n");
     file::write(path.join("result.json"), json.as_bytes())?;
     if args.json {
-        print!("{json}");
+        out!("{json}")?;
     } else if !args.quiet {
-        println!("{}", detection::summary::terminal(&experiment, &rows, &finished));
-        println!("result.json and a run folder for each model are in {}", path.display());
+        outln!("{}", detection::summary::terminal(&experiment, &rows, &finished))?;
+        outln!("result.json and a run folder for each model are in {}", path.display())?;
     }
     Ok(Done::Whole)
 }
@@ -151,10 +152,10 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     let figure = gaussians8::summary::figure(&experiment, &finished, &path, &device)?;
     file::write(path.join("densities.svg"), figure.as_bytes())?;
     if args.json {
-        print!("{json}");
+        out!("{json}")?;
     } else if !args.quiet {
-        println!("{}", gaussians8::summary::terminal(&experiment, &rows, &finished));
-        println!("result.json, densities.svg and weights are in {}", path.display());
+        outln!("{}", gaussians8::summary::terminal(&experiment, &rows, &finished))?;
+        outln!("result.json, densities.svg and weights are in {}", path.display())?;
     }
     Ok(Done::Whole)
 }

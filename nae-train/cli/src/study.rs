@@ -7,13 +7,14 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::StudyArgs;
+use crate::output::outln;
 
 pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<Done> {
     let runs = args.runs.iter().map(|path| Traced::read(path, &args.outliers)).collect::<Result<Vec<_>, _>>()?;
     let count = runs.len();
     let rows = study(runs)?;
     if args.json {
-        println!("{}", json!({ "runs": count, "signals": rows }));
+        outln!("{}", json!({ "runs": count, "signals": rows }))?;
         return Ok(Done::Whole);
     }
     let mut table = comfy_table::Table::new();
@@ -35,11 +36,11 @@ pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<Done> {
         let more = format!("{mean:+.4} ± {standard_error:.4}");
         table.add_row([row.signal.title().to_owned(), a, b, c, d, more, chosen.to_owned()]);
     }
-    println!(
+    outln!(
         "AUROC lost against the best look of each run, means: {} runs to choose on, the other {} to show; and how much \
          more than by the rule in use, over all, with standard errors\n\n{table}",
         count.div_ceil(2),
         count / 2
-    );
+    )?;
     Ok(Done::Whole)
 }

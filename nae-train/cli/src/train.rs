@@ -22,11 +22,14 @@ use nae_train::train::Ending;
 
 use crate::args::TrainArgs;
 use crate::job::Job;
+use crate::output::{errln, outln};
 use crate::{Done, export, own};
 
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
-    export::check(&args.export)?;
+    let read = [&args.data, &args.outliers, &args.features, &args.resume].into_iter().flatten();
+    let preset = args.preset.as_deref().map(Path::new);
+    export::check(&args.export, read.map(PathBuf::as_path).chain(preset))?;
     if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
         nae_train::own::apart(data, outliers)?;
     }
@@ -87,7 +90,7 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
         MethodKind::Nae => format!("after {} of NAE training", counted(update, "update")),
         _ => format!("after {}", counted(update, "epoch")),
     };
-    eprintln!(
+    errln!(
         "interrupted {done}; what was best so far is in {}.\n\
          Go on with it: nae-train --resume {}\n\
          Export it: nae-train export {}",
@@ -133,10 +136,10 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     let exported = export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata);
     let summary = conclusion.summary(run);
     if args.json {
-        println!("{}", conclusion.result(run, folder));
+        outln!("{}", conclusion.result(run, folder))?;
     } else if !args.quiet {
-        println!("{}", summary.terminal());
-        println!("run folder: {}", folder.path().display());
+        outln!("{}", summary.terminal())?;
+        outln!("run folder: {}", folder.path().display())?;
     }
     exported.with_context(|| {
         let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
@@ -146,7 +149,7 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         )
     })?;
     if let (Some(file), false) = (&args.export.export, args.json || args.quiet) {
-        println!("model: {}", file.display());
+        outln!("model: {}", file.display())?;
     }
     Ok(())
 }
@@ -154,10 +157,13 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
 /// The folder of a new run, as given or by default.
 ///
 /// # Errors
-/// If an interrupted run is there: this is noticed before data are read and a run is planned.
+/// If an interrupted run or someone's files are there: this is noticed before data are read and a run is planned.
 fn out(args: &TrainArgs) -> anyhow::Result<PathBuf> {
     let path = args.out.clone().map_or_else(|| default_folder(args), Ok)?;
     refuse_interrupted(args, &path)?;
+    if args.out.is_some() {
+        RunFolder::refuse_foreign(&path)?;
+    }
     Ok(path)
 }
 
@@ -183,10 +189,13 @@ fn vacant(args: &TrainArgs, path: &Path, prepared: &Prepared) -> anyhow::Result<
     });
     for candidate in std::iter::once(path.to_owned()).chain(numbered) {
         refuse_interrupted(args, &candidate)?;
+        if args.out.is_none() && RunFolder::refuse_foreign(&candidate).is_err() {
+            continue;
+        }
         let shown = candidate.display();
         match RunFolder::finished(&candidate, &prepared.config, args.seed, &prepared.data_sha256) {
             Some(FinishedRun::Same) if !args.quiet => {
-                eprintln!("{shown}: the finished run there, of the same data and settings, is replaced");
+                errln!("{shown}: the finished run there, of the same data and settings, is replaced");
             }
             Some(FinishedRun::Other) if args.out.is_some() => {
                 bail!(
@@ -198,7 +207,7 @@ fn vacant(args: &TrainArgs, path: &Path, prepared: &Prepared) -> anyhow::Result<
             Some(FinishedRun::Same) | None => {}
         }
         if candidate != path && !args.quiet {
-            eprintln!("run folder: {shown}, since {} has a run of other data or settings", path.display());
+            errln!("run folder: {shown}, since {} has a run of other data or settings, or other files", path.display());
         }
         return Ok(candidate);
     }
@@ -245,10 +254,7 @@ fn from_preset(args: &TrainArgs, engines: EngineChoice) -> anyhow::Result<Job> {
         );
     }
     if args.preset.is_none() && args.outliers.is_some() && !args.quiet {
-        eprintln!(
-            "trained on {}, which are part of the program; to train on your own data, give --data",
-            source.title()
-        );
+        errln!("trained on {}, which are part of the program; to train on your own data, give --data", source.title());
     }
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
     prepared.check_counts()?;
@@ -259,7 +265,7 @@ fn from_preset(args: &TrainArgs, engines: EngineChoice) -> anyhow::Result<Job> {
 fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
     let (prepared, resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
     if !args.quiet {
-        eprintln!("going on after {}", resume.snapshot);
+        errln!("going on after {}", resume.snapshot);
     }
     Ok(Job { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone(), resume: Some(resume) })
 }
@@ -272,7 +278,7 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(crate::INTERRUPTED));
         }
-        eprintln!("\nstopping after this update (Ctrl-C again to stop at once)");
+        errln!("\nstopping after this update (Ctrl-C again to stop at once)");
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)

@@ -13,6 +13,8 @@ use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 use nae_train::own::OwnForm;
 
+use crate::output::errln;
+
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     /// A preset's name, or a .toml file, such as config.toml of a run folder [see: nae-train presets; default: digits,
@@ -34,7 +36,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Option<PathBuf>,
     /// For your own data: the time of the whole run, such as 90s or 1h [default: 10m].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
+    #[arg(long, value_name = "TIME", value_parser = budget, requires = "data", conflicts_with = "preset")]
     pub(crate) time_budget: Option<Duration>,
     /// For your own large images: cut them into tiles of this many pixels a side, 12 to 82, instead of resizing them. An
     /// image's score is the largest energy of its tiles.
@@ -172,6 +174,11 @@ impl From<MissingArg> for Missing {
     }
 }
 
+fn budget(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("expected more than no time".to_owned()) } else { Ok(time) }
+}
+
 fn confidence(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(confidence) if confidence > 0.0 && confidence <= 0.9999 => Ok(confidence),
@@ -272,7 +279,7 @@ impl ComputeArgs {
         let choice = recorded.unwrap_or(self.device);
         let opened = choice.open().context("--device")?;
         if choice != DeviceChoice::Cpu && !quiet {
-            eprintln!("computed on {}", opened.name);
+            errln!("computed on {}", opened.name);
         }
         let engine = EngineChoice::from(self.engine).on(&opened.device)?;
         Ok((opened.device, engine))

@@ -62,9 +62,9 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     let (shape, source) = (split.test.shape(), config.source());
     let [constant_gray, _] = SELECTION_SETS;
     let mut sets = Vec::new();
+    // A fit to the data looks at no outliers.
+    let looks = split.selection.is_none() && !config.method().is_fitted();
     let mut add = |kind, name: &str, images| {
-        // A fit to the data looks at no outliers.
-        let looks = split.selection.is_none() && !config.method().is_fitted();
         let selection = kind == OutlierKind::ConstantGray && looks;
         sets.push(OutlierSet { name: name.to_owned(), images, kind, selection, sha256: None });
     };
@@ -74,7 +74,7 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     if split.test.are_tiles() {
         // Tiled images have one score each, so the synthetic outliers are defects within an image.
         let side = shape.height.min(shape.width) / 2;
-        sets.extend(defects(&split.test, side, split.selection.is_none(), rng));
+        sets.extend(defects(&split.test, side, looks, rng));
         return sets;
     }
     add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));

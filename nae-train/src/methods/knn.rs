@@ -13,7 +13,7 @@ use nae_data::ImageSet;
 use crate::arch::{Autoencoder, AutoencoderSpec, checkpoint};
 use crate::config::methods::Neighbours;
 
-/// The number of samples that the coreset is chosen from, evenly spaced over all.
+/// The number of samples that the coreset is chosen from, of all parts of the data.
 const CANDIDATES: usize = 1 << 14;
 /// The bias of a place in the memory that stays empty: its share is exp(−10³⁰), which is zero.
 const EMPTY: f32 = -1e30;
@@ -25,7 +25,7 @@ const LEAST_TEMPERATURE: f64 = 1e-5;
 /// [`memory`](crate::arch::memory::memory), on the autodiff form of `device`.
 pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours, device: &Device) -> Autoencoder {
     let (dimension, places) = (train.shape().len(), spec.latent_dim());
-    let candidates = train.select(&train.evenly(CANDIDATES));
+    let candidates = train.select(&train.scattered(CANDIDATES));
     let vector = |at: usize| &candidates.values()[at * dimension..(at + 1) * dimension];
     let chosen = coreset(candidates.values(), dimension, places);
     let mean = train.mean();

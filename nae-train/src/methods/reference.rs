@@ -11,7 +11,7 @@ use super::{Decision, Model};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::CheckpointError;
 
-/// The number of stored vectors, evenly spaced over all. PatchCore's coreset has a tenth to a hundredth of all vectors.
+/// The number of stored vectors, from all parts of the data. PatchCore's coreset has a tenth to a hundredth of all vectors.
 const REMEMBERED: usize = 6000;
 /// The number of neighbours whose distances are averaged.
 const NEIGHBOURS: usize = 3;
@@ -26,7 +26,7 @@ pub(crate) struct Mahalanobis {
 }
 
 /// The mean squared distance to the nearest training vectors, per dimension. The vectors are places of normal images
-/// (PatchCore, Roth et al., CVPR 2022, with evenly spaced places instead of its coreset) or rows of a table.
+/// (PatchCore, Roth et al., CVPR 2022, with places from all parts of the data instead of its coreset) or rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct NearestNeighbours {
     /// The factor of each column, `[D]`.
@@ -66,7 +66,7 @@ impl NearestNeighbours {
     }
 
     fn scaled(train: &ImageSet, scale: Vec<f32>) -> Self {
-        let some = train.select(&train.evenly(REMEMBERED));
+        let some = train.select(&train.scattered(REMEMBERED));
         let scales = scale.iter().cycle();
         let places: Vec<f32> = some.values().iter().zip(scales).map(|(value, scale)| value * scale).collect();
         let norm = |vector: &[f32]| vector.iter().map(|v| v * v).sum();

@@ -1,10 +1,11 @@
 //! The run folder. It contains `config.toml` with the seed, `metrics.jsonl` with all measurements during the run and an
 //! event file with the same for TensorBoard, `checkpoint.safetensors` with the weights to keep so far,
 //! `autoencoder.safetensors` with the plain autoencoder's weights, `resume.bin` for resuming until the run has ended,
-//! and `report.md` with `energies.svg`, `report.html` and `result.json` at the end.
+//! and `report.md` with `energies.svg`, `report.html` and `result.json` at the end. By `lock`, one process at a time
+//! writes to it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,9 @@ use crate::eval::trace::Trace;
 use crate::methods::Model;
 use crate::report::clock::{Clock, Taken};
 use crate::report::error::RunFolderError;
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{METRICS, Metrics};
 use crate::report::resume::{Facts, RESUME, Resume};
+use crate::report::tensorboard::EVENTS;
 use crate::train::observer::{Observer, Progress};
 use crate::train::snapshot::Snapshot;
 use crate::train::stopping::Look;
@@ -38,6 +40,8 @@ pub(crate) const REPORT: &str = "report.md";
 pub const RESULT: &str = "result.json";
 /// The file of the report as one page with pictures.
 pub(crate) const PAGE: &str = "report.html";
+/// The file that the process of a run locks.
+const LOCK: &str = "lock";
 /// The file of the picture in the report.
 pub(crate) const FIGURE: &str = "energies.svg";
 
@@ -60,6 +64,8 @@ pub(super) fn config_sha256(path: &Path) -> Result<String, RunFolderError> {
 /// Writes a run folder during the run.
 pub struct RunFolder {
     path: PathBuf,
+    /// Held until the run ends, so that no other process writes to the folder.
+    _lock: File,
     metrics: Metrics,
     facts: Facts,
     config_sha256: String,
@@ -105,6 +111,18 @@ pub enum FinishedRun {
     Other,
 }
 
+/// Locks the folder at `path` until the file is closed or the process ends.
+fn claim(path: &Path) -> Result<File, RunFolderError> {
+    let name = path.join(LOCK);
+    let lock = File::create(&name).map_err(io(&name))?;
+    // Some file systems of networks cannot lock.
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        let problem = "another process writes to this folder; wait for its end, or choose another folder";
+        return Err(RunFolderError::at(path, problem));
+    }
+    Ok(lock)
+}
+
 impl RunFolder {
     /// Compares the finished run in the folder at `path`, if there is one, with a run of `config`.
     pub fn finished(path: &Path, config: &Config, seed: u64, data_sha256: &str) -> Option<FinishedRun> {
@@ -121,11 +139,32 @@ impl RunFolder {
         Some(if same { FinishedRun::Same } else { FinishedRun::Other })
     }
 
+    /// Checks that files in the folder at `path` with the names of a run's files are those of a run, so that they may be
+    /// replaced.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] with the name of a file that may be someone's.
+    pub fn refuse_foreign(path: &Path) -> Result<(), RunFolderError> {
+        let names = [CONFIG, CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT, METRICS, EVENTS];
+        let Some(file) = names.map(|name| path.join(name)).into_iter().find(|file| file.exists()) else {
+            return Ok(());
+        };
+        match config_text(path).map(|(text, origin)| preset::recorded(&text, &origin)) {
+            Ok(Ok(_)) => Ok(()),
+            _ => {
+                let problem =
+                    "it would be replaced, and the folder is not that of a run by this version; choose another folder";
+                Err(RunFolderError::at(&file, problem))
+            }
+        }
+    }
+
     /// Creates the folder and writes `config.toml`; files of an earlier finished run in the folder are removed. A state
     /// for resuming is stored at intervals of `every`.
     ///
     /// # Errors
-    /// [`RunFolderError`] if the folder cannot be created or written, or contains a run that can be resumed.
+    /// [`RunFolderError`] if the folder cannot be created or written, contains a run that can be resumed or
+    /// [files of others](Self::refuse_foreign), or if another process writes to it.
     pub fn create(
         path: &Path,
         config: &Config,
@@ -137,7 +176,9 @@ impl RunFolder {
             let problem = "an interrupted run is there; continue it, remove the folder, or choose another";
             return Err(RunFolderError::at(path, problem));
         }
+        Self::refuse_foreign(path)?;
         fs::create_dir_all(path).map_err(io(path))?;
+        let lock = claim(path)?;
         // If this run is killed, weights and figures of an earlier run must not be mistaken for its own.
         for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT] {
             let file = path.join(name);
@@ -155,21 +196,24 @@ impl RunFolder {
         let file = path.join(CONFIG);
         let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
         fs::write(&file, text).map_err(io(&file))?;
-        Self::with(path, Metrics::create(path)?, facts, every, Taken::default())
+        Self::with(path, lock, Metrics::create(path)?, facts, every, Taken::default())
     }
 
     /// Opens the folder of a run that continues from `resume`. Measurements after that state are removed, and made
     /// again.
     ///
     /// # Errors
-    /// [`RunFolderError`] if the files cannot be opened, or are shorter than at that state.
+    /// [`RunFolderError`] if the files cannot be opened, or are shorter than at that state, or if another process writes
+    /// to the folder.
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, RunFolderError> {
+        let lock = claim(path)?;
         let metrics = Metrics::reopen(path, resume.metrics)?;
-        Self::with(path, metrics, resume.facts.clone(), every, resume.taken)
+        Self::with(path, lock, metrics, resume.facts.clone(), every, resume.taken)
     }
 
     fn with(
         path: &Path,
+        lock: File,
         metrics: Metrics,
         facts: Facts,
         every: Duration,
@@ -177,7 +221,7 @@ impl RunFolder {
     ) -> Result<Self, RunFolderError> {
         let config_sha256 = config_sha256(path)?;
         let (path, clock, stored) = (path.to_owned(), Clock::after(earlier), Instant::now());
-        Ok(Self { path, metrics, facts, config_sha256, every, stored, clock, trace: None, failure: None })
+        Ok(Self { path, _lock: lock, metrics, facts, config_sha256, every, stored, clock, trace: None, failure: None })
     }
 
     /// Reads the configuration and seed recorded in the folder at `path`.
@@ -331,29 +375,59 @@ mod tests {
     use super::*;
     use crate::engine::Engine;
 
-    /// Otherwise a run that is killed before its first state would have weights and figures of the one before.
-    #[test]
-    fn nothing_of_an_earlier_run_stays_but_what_others_put_there() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT, "notes.txt"] {
-            fs::write(folder.path().join(name), "of before").expect("writes");
-        }
-        let config = preset::load("digits").expect("valid");
-        let facts = Facts {
+    fn facts() -> Facts {
+        Facts {
             data_sha256: "abc".to_owned(),
             engine: Engine::Cpu,
             device: DeviceChoice::Cpu,
             choices: Vec::new(),
             selection: None,
             outliers: None,
-        };
-        RunFolder::create(folder.path(), &config, 7, facts, Duration::ZERO).expect("begins");
+        }
+    }
+
+    #[test]
+    fn files_of_others_are_not_replaced() {
+        let config = preset::load("digits").expect("valid");
+        for name in [CONFIG, CHECKPOINT, PAGE, METRICS] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join(name);
+            fs::write(&file, "title = \"my page\"").expect("writes");
+            let error = RunFolder::create(folder.path(), &config, 7, facts(), Duration::ZERO).err().expect("refused");
+            assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+            assert_eq!(fs::read_to_string(&file).expect("reads"), "title = \"my page\"");
+            assert_eq!(fs::read_dir(folder.path()).expect("reads").count(), 1);
+        }
+    }
+
+    #[test]
+    fn one_process_at_a_time_writes_to_a_folder() {
+        let (folder, config) = (tempfile::tempdir().expect("a folder"), preset::load("digits").expect("valid"));
+        let create = || RunFolder::create(folder.path(), &config, 7, facts(), Duration::ZERO);
+        let first = create().expect("begins");
+        let error = create().err().expect("refused").to_string();
+        assert!(error.contains("another process writes to this folder"), "{error}");
+        drop(first);
+        create().expect("begins");
+    }
+
+    /// Otherwise a run that is killed before its first state would have weights and figures of the one before.
+    #[test]
+    fn nothing_of_an_earlier_run_stays_but_what_others_put_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = preset::load("digits").expect("valid");
+        let create = || RunFolder::create(folder.path(), &config, 7, facts(), Duration::ZERO);
+        create().expect("begins");
+        for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT, "notes.txt"] {
+            fs::write(folder.path().join(name), "of before").expect("writes");
+        }
+        create().expect("begins");
         let mut left: Vec<String> = fs::read_dir(folder.path())
             .expect("reads")
             .map(|entry| entry.expect("reads").file_name().into_string().expect("a name"))
             .collect();
         left.sort();
-        assert_eq!(left, [CONFIG, "events.out.tfevents.nae", "metrics.jsonl", "notes.txt"]);
+        assert_eq!(left, [CONFIG, "events.out.tfevents.nae", LOCK, "metrics.jsonl", "notes.txt"]);
         assert_eq!(RunFolder::data_sha256(folder.path()).expect("reads").as_deref(), Some("abc"));
 
         let found = |config: &Config, seed, data| RunFolder::finished(folder.path(), config, seed, data);

@@ -275,8 +275,8 @@ impl Table {
     /// Describes the column `name` if its numbers have no certain decimal sign: they have points in a table with decimal commas,
     /// or, in a table of tabs, commas that may separate thousands. The column's cells are then taken as texts.
     pub fn mixed_decimals(&self, name: &str) -> Option<&str> {
-        let index = self.names.iter().position(|own| own == name)?;
-        self.mixed.get(&index).map(String::as_str)
+        // Few columns are mixed, and a table may have many.
+        self.mixed.iter().find_map(|(&index, found)| (self.names[index] == name).then_some(found.as_str()))
     }
 
     /// Returns the position of each of the model's `columns` in the table. Other columns of the table are ignored.

@@ -21,3 +21,5 @@ mod pictures;
 mod presets;
 mod reproduce;
 mod resume;
+#[cfg(target_os = "linux")]
+mod streams;

@@ -162,6 +162,23 @@ fn the_distance_alone(folder: &Path, data: &Path, extra: &[&str], method: &str) 
     row[if method == "knn" { "nearest_neighbours" } else { method }].as_f64().unwrap()
 }
 
+/// A network whose numbers exceed the range of f32.
+#[test]
+fn features_that_are_no_numbers_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut graph = GraphBuilder::new("overflow");
+    let image = graph.image_input("image", [3, 32, 32]).unwrap();
+    let first = graph.conv2d("first", image, &Conv2d::new(2, [1; 2], &[1e25; 6], None)).unwrap();
+    let second = graph.conv2d("second", first, &Conv2d::new(2, [1; 2], &[1e25, -1e25, 1e25, 1e25], None)).unwrap();
+    graph.output("map", second).unwrap();
+    let network = path.join("overflow.onnx");
+    std::fs::write(&network, graph.finish_bytes().unwrap()).unwrap();
+    let data = waves(path, "waves", 60, false);
+    let error = refused(&mut train(path, "none", "--data", &data, &["--features", network.to_str().unwrap()]));
+    assert!(error.contains("overflow.onnx: expected features that are finite"), "{error}");
+}
+
 #[test]
 fn what_cannot_be_features_is_refused() {
     let folder = TempDir::new().unwrap();

@@ -51,6 +51,9 @@ fn a_finished_run_is_replaced_only_by_the_same() {
     }
     assert!(said(knn("A/good").args(["--out", "runs/good-knn-0"])).contains("is replaced"));
 
+    let sample = refused(nae_train().current_dir(path).args(["sample", "runs/good-knn-0", "-o", "s.png"]));
+    assert!(sample.contains("its model was fitted, not trained"), "{sample}");
+
     // An interrupted run is noticed before anything is read: these data are not there.
     let interrupted = path.join("runs/not there-knn-5");
     std::fs::create_dir(&interrupted).unwrap();
@@ -89,11 +92,20 @@ fn an_export_that_cannot_be_written_is_refused_before_training() {
         ("--export", path, "it is a folder"),
         ("--export", &path.join("none/model.onnx"), "none does not exist"),
         ("--export-parts", &data.join("level/001.png"), "this is a file"),
+        ("--export", &data.join("level/001.png"), "it is one of the files that are read"),
     ] {
         let message = attempt(option, target);
         assert!(message.contains(found), "{message}");
     }
     assert!(!path.join("no").exists());
+    assert!(std::fs::read(data.join("level/001.png")).unwrap().starts_with(b"\x89PNG"));
+
+    let site = path.join("site");
+    std::fs::create_dir(&site).unwrap();
+    std::fs::write(site.join("config.toml"), "title = \"my site\"").unwrap();
+    let message = refused(nae_train().arg("--data").arg(&data).arg("--out").arg(&site));
+    assert!(message.contains("site/config.toml: it would be replaced"), "{message}");
+    assert_eq!(std::fs::read_to_string(site.join("config.toml")).unwrap(), "title = \"my site\"");
 }
 
 #[test]

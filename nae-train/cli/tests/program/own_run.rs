@@ -324,6 +324,8 @@ fn the_nearest_rows_of_a_table_are_a_model() {
     });
     assert!((energies[1] / energies[0] - 1.0).abs() < 1e-3, "{energies:?}");
     let model = path.join("one.onnx");
+    let said = refused(nae_train().arg("sample").arg(path.join("one")).arg("-o").arg(path.join("s.png")));
+    assert!(said.contains("its samples are no images"), "{said}");
     let said = refused(nae_train().arg("deploy").arg(&model).arg("-o").arg(path.join("one.nae")));
     assert!(said.contains("softmax"), "{said}");
     assert_made_again(path, &data);

@@ -1,0 +1,35 @@
+//! Model files that are written: they must not replace what a command reads.
+
+use std::fs;
+use std::path::Path;
+
+use nae_onnx::file::{self, FileError};
+
+/// Checks that `output` can be written, and is none of the files and none in the folders that are read.
+///
+/// What is read in a folder depends on what it is, the folder of a run or a user's own data. So every file in it counts as
+/// read, except for models: a model is never data, and may be replaced in the folder of its run.
+///
+/// # Errors
+/// [`FileError::Input`] if `output` is read, and [`FileError::Write`].
+pub(crate) fn check<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a Path, IntoIter: Clone>,
+) -> Result<(), FileError> {
+    let mut inputs = inputs.into_iter();
+    file::check_output(output, inputs.clone())?;
+    // A file that does not exist yet is not one of those that are read.
+    let Ok(target) = fs::canonicalize(output) else { return Ok(()) };
+    // The file itself may be elsewhere, if the output is a link in the folder.
+    let parent = output.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let is_in = |folder: &Path| {
+        fs::canonicalize(folder).is_ok_and(|folder| {
+            target.starts_with(&folder) || parent.as_ref().is_some_and(|parent| parent.starts_with(&folder))
+        })
+    };
+    let is_model = target.extension().is_some_and(|end| end == "nae" || end == "onnx");
+    if !is_model && inputs.any(is_in) {
+        return Err(FileError::Input { path: output.to_owned() });
+    }
+    Ok(())
+}
