@@ -62,6 +62,13 @@ int32_t nae_detector_input(const struct nae_detector *detector,
                            size_t *height,
                            size_t *width);
 
+// Returns what a sample of the model is: 1 for an image, 2 for a tile of an image, whose score has no error map, 3 for
+// rows of a table, which this interface cannot score, 0 if the detector is NULL.
+//
+// # Safety
+// `detector` is null or from `nae_detector_open`.
+int32_t nae_detector_samples(const struct nae_detector *detector);
+
 // Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or an `.npy` file of one image. `path` is UTF-8. The
 // image is turned as its orientation tag (EXIF, TIFF) says. `error_map`, if not NULL, receives height × width values of
 // the network's input, row by row: each pixel's error, whose mean is the energy (for the energy ssim, its squared error;
