@@ -78,7 +78,7 @@ impl ImageForm {
 
     fn grid(&self, image: Shape) -> Result<Option<Grid>, PrepareError> {
         let image = Shape { channels: self.shape.channels, ..image };
-        Ok(self.tiles.map(|Tiles { stride, .. }| Grid::new(image, self.shape, stride)).transpose()?)
+        self.tiles.map(|Tiles { stride, .. }| Grid::new(image, self.shape, stride)).transpose()
     }
 
     /// Returns the samples of an image, exactly as in scoring.
