@@ -314,6 +314,49 @@ fn of_numbers_first(operator: &str, constant: bool) -> Vec<u8> {
     model.encode_to_vec()
 }
 
+/// A convolution of `kernel` taps of three channels that `Expand` makes of a grey image; and the same of the grey image.
+fn of_repeated_channels(kernel: usize) -> [Vec<u8>; 2] {
+    let (shape, taps) = (Shape::new(1, 6, 5), kernel * kernel);
+    let weights = Numbers(5).weights(3 * taps, 3);
+    let summed: Vec<f32> = (0..taps).map(|tap| (0..3).map(|c| weights[c * taps + tap]).sum()).collect();
+    let of = |channels: usize, weights: &[f32]| {
+        let mut graph = GraphBuilder::new("repeated channels");
+        let image = graph.image_input("image", [channels, 6, 5]).unwrap();
+        let conv = Conv2d { padding: [kernel / 2; 4], ..Conv2d::new(1, [kernel; 2], weights, None) };
+        let decoded = graph.conv2d("decode", image, &conv).unwrap();
+        foreign(graph, shape, &[("reconstruction", decoded)])
+    };
+    let mut repeated = of(3, &weights);
+    let graph = repeated.graph.as_mut().unwrap();
+    graph.initializer.push(TensorProto::int64s("shape", &[1, 3, 1, 1]));
+    let repeat = NodeProto {
+        name: Some("repeat".into()),
+        input: vec!["image".into(), "shape".into()],
+        output: vec!["repeated".into()],
+        op_type: Some("Expand".into()),
+        ..NodeProto::default()
+    };
+    graph.node.insert(0, repeat);
+    graph.node.iter_mut().filter(|node| node.name() == "decode").for_each(|node| node.input[0] = "repeated".into());
+    let input = graph.input[0].r#type.as_mut().unwrap().tensor_type.as_mut().unwrap().shape.as_mut().unwrap();
+    input.dim[1].value = Some(nae_onnx::proto::DimensionValue::Size(1));
+    [repeated.encode_to_vec(), of(1, &summed).encode_to_vec()]
+}
+
+/// tract's energies of such models were wrong, without an error.
+#[cfg(feature = "tract")]
+#[test]
+fn tract_refuses_repeated_channels_before_a_convolution_of_one_tap() {
+    let [repeated, _] = of_repeated_channels(1);
+    let error = open(BackendKind::Tract, &repeated).err().unwrap().to_string();
+    assert!(error.contains("wrong values of node `decode`") && error.contains("Expand"), "{error}");
+    let [repeated, plain] = of_repeated_channels(3);
+    let image = images(Shape::new(1, 6, 5), 1);
+    let energy = |kind, onnx| open(kind, onnx).unwrap().score_prepared(&image).unwrap()[0].energy;
+    let (found, expected) = (energy(BackendKind::Tract, &repeated), energy(BackendKind::Native, &plain));
+    assert!((found - expected).abs() < 1e-5 * expected, "{found} {expected}");
+}
+
 /// tract's energies of such models were wrong, without an error.
 #[test]
 fn a_backend_refuses_what_it_would_get_wrong() {

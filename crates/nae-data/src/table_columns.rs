@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use nae_input::table::{Cell, Table};
 use nae_onnx::metadata::{Column, Missing, Reading};
 
-use crate::counted::counted;
 use crate::tables::{MAX_COLUMNS, Read};
 
 /// The least span, in scales; readings further out extend it.
 const SPAN: f64 = 4.0;
-/// The distance beyond which a few readings do not extend the span, with the logarithm beyond the knee: 60 scales without it.
-/// They would take the range of the inputs from all others, and often stand for a missing one, like −9999.
-const FARTHEST: f64 = 12.0;
+/// The distance beyond which a few readings are warned of, with the logarithm beyond the knee: 60 scales without it. They take
+/// the range of the inputs from all others, and often stand for a missing one, like −9999.
+const FAR: f64 = 12.0;
 /// The largest share of a column's numbers that are few.
 const RARE: f64 = 0.01;
 /// The distance from the median, in scales, beyond which distances grow logarithmically.
@@ -71,14 +70,12 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
                 if let Some((first, _)) = numbers.iter().find(|(_, other)| same(other, &distances)) {
                     return Err(format!("follows from {first}"));
                 }
-                let far = |distance: &f64| *distance > FARTHEST;
                 let sizes = || distances.iter().flatten().map(|distance| distance.abs());
-                let count = sizes().filter(far).count();
-                let are_rare = count as f64 <= RARE * content.numbers.len() as f64;
-                if count > 0 && are_rare {
-                    chosen.warnings.push(very_far(&shown, &content, &column, count));
+                span = sizes().fold(span, f64::max);
+                let far = sizes().filter(|size| *size > FAR).count();
+                if far > 0 && far as f64 <= RARE * content.numbers.len() as f64 {
+                    chosen.warnings.push(very_far(&shown, &content, &column, far));
                 }
-                span = sizes().filter(|size| !(are_rare && far(size))).fold(span, f64::max);
                 numbers.push((name, distances));
                 Ok(vec![column])
             })
@@ -99,8 +96,8 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
             Err(reason) => chosen.left_out.push(format!("{shown} ({reason})")),
         }
     }
-    // The span covers the readings that are trained on, up to a limit, and no others: rows for calibration and test that lie
-    // beyond it are as new as those that are scored later. With one span, one scale has the same weight in all columns.
+    // The span covers all readings that are trained on, and no others: rows for calibration and test that lie beyond it
+    // are as new as those that are scored later. With one span, one scale has the same weight in all columns.
     chosen.columns.iter_mut().for_each(|column| column.span = span);
     chosen
 }
@@ -187,16 +184,19 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The warning for a `column` with `count` readings beyond [`FARTHEST`].
+/// The warning for a `column` with `count` readings beyond [`FAR`].
 fn very_far(shown: &str, content: &Content<'_>, column: &Column, count: usize) -> String {
     let distance = |number: &f64| column.distance(*number).abs();
     let ends = [content.numbers.first(), content.numbers.last()].into_iter().flatten();
     let example = ends.copied().max_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default();
-    let (readings, are) = (counted(count, "reading"), if count == 1 { "is" } else { "are" });
-    let example = if count == 1 { format!("{example}") } else { format!("such as {example}") };
+    let (readings, are) = if count == 1 {
+        (format!("the reading {example}"), "is")
+    } else {
+        (format!("{count} readings, such as {example},"), "are")
+    };
     format!(
-        "{readings} of the column {shown:?} {are} very far from the others, {example}, and taken for nearer ones in training: if \
-         this stands for a missing reading, leave the cell empty"
+        "{readings} of the column {shown:?} {are} very far from the others, which leaves all columns a smaller range: if this \
+         stands for a missing reading, leave the cell empty"
     )
 }
 

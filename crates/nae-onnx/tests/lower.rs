@@ -12,7 +12,7 @@ use nae_graph::Op;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
 use nae_onnx::lower::{LowerError, lower, to_nae};
-use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
+use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use prost::Message;
 use support::Numbers;
 
@@ -199,6 +199,58 @@ fn windows_are_rounded_up_where_a_file_says_so() {
     included.attribute.push(AttributeProto::int("count_include_pad", 1));
     let e = refusal(vec![included], vec![]);
     assert!(e.starts_with("node `m` (AveragePool): ceil_mode: expected 0 where padding counts"), "{e}");
+}
+
+/// A latent of one layer before that of the reconstruction, and one that is read before it is part of another layer.
+#[test]
+fn a_layer_with_a_scale_in_it_is_computed_once() {
+    let constants = |mut list: Vec<TensorProto>| {
+        list.extend([constant("s", &[2], 2), constant("b", &[2], 3), constant("mean", &[2], 4)]);
+        list.push(TensorProto::floats("variance", &[2], &[0.5, 2.0]));
+        list
+    };
+    let nodes = |latent: &str| {
+        vec![
+            node("Conv", &["x", "w"], "c", vec![]),
+            node("BatchNormalization", &["c", "s", "b", "mean", "variance"], latent, vec![]),
+            node("Conv", &[latent, "w"], "m", vec![]),
+        ]
+    };
+    let layers = |bytes: &[u8]| {
+        let nae = to_nae(bytes).unwrap();
+        Model::parse(&nae).unwrap().layer_count()
+    };
+    let weights = || constants(vec![constant("w", &[2, 2, 1, 1], 1)]);
+    let plain = by_hand(nodes("l"), weights());
+    let mut model = ModelProto::decode(&*by_hand(nodes("latent"), weights())).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.last_mut().unwrap().output = vec!["reconstruction".into()];
+    let output = graph.output[0].clone();
+    graph.output[0].name = Some("reconstruction".to_owned());
+    graph.output.push(ValueInfoProto { name: Some("latent".to_owned()), ..output });
+    let both = model.encode_to_vec();
+    compare(&both, 1e-6);
+    assert_eq!((layers(&plain), layers(&both)), (2, 2));
+}
+
+/// ONNX Runtime cuts the input by negative padding, others leave it.
+#[test]
+fn strides_longer_than_the_kernel_have_no_automatic_padding_before_the_input() {
+    let pool = |padding: &str, kernel: i64, stride: i64| {
+        let attributes = vec![
+            AttributeProto::ints("kernel_shape", [1, kernel]),
+            AttributeProto::ints("strides", [1, stride]),
+            AttributeProto::string("auto_pad", padding),
+        ];
+        vec![node("MaxPool", &["x"], "p", attributes), node("ConvTranspose", &["p", "w"], "m", vec![])]
+    };
+    // The image has four columns: one, three or four apart, or two of them.
+    for (padding, kernel, stride) in [("SAME_LOWER", 1, 2), ("SAME_UPPER", 1, 3 + 1), ("SAME_UPPER", 2, 4)] {
+        let e = refusal(pool(padding, kernel, stride), vec![constant("w", &[2, 2, 1, 4], 1)]);
+        let expected = "auto_pad: expected padding that is not negative, found a stride that is longer than the kernel";
+        assert_eq!(e, format!("node `p` (MaxPool): {expected}"), "{padding} {kernel} {stride}");
+    }
+    compare(&by_hand(pool("SAME_UPPER", 1, 2), vec![constant("w", &[2, 2, 1, 3], 1)]), 1e-6);
 }
 
 /// Some runtimes round up then, others do not.

@@ -21,12 +21,8 @@ pub(super) struct Tract {
 impl Tract {
     pub(super) fn load(bytes: &[u8], graph: &OnnxGraph) -> Result<Self, BackendError> {
         let outputs = Outputs::find(KIND, graph)?;
-        if let Some(node) = computed_wrongly(graph, &outputs) {
-            let reason = format!(
-                "tract computes wrong values of node `{}`: it exchanges the operands of Sub or Div if the first has one number for \
-                 each channel",
-                excerpt(&node.name)
-            );
+        if let Some((node, what)) = computed_wrongly(graph, &outputs) {
+            let reason = format!("tract computes wrong values of node `{}`: {what}", excerpt(&node.name));
             return Err(BackendError::Load { backend: KIND, reason });
         }
         let plan = plan(bytes, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
@@ -47,13 +43,20 @@ impl Tract {
     }
 }
 
-/// The first node of which tract 0.23.9 computes wrong values, without an error. If the second operand of `Sub` or `Div` is a
-/// convolution, which tract computes together with operations on its result, and the first operand is one number for each
-/// channel, constant or not, then tract exchanges the two. Some convolutions, of one tap for example, are not concerned; all
-/// are taken to be.
-fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<&'g OnnxNode> {
+/// A node of which tract 0.23.9 computes wrong values, without an error, and what it does wrong.
+fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<(&'g OnnxNode, &'static str)> {
     let computed = std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside);
     let needed = graph.ancestors(computed.filter_map(|name| graph.output(name)));
+    let exchanged = "it exchanges the operands of Sub or Div if the first has one number for each channel";
+    let expanded = "it convolves channels that Expand has repeated as if there were one of them";
+    let exchanges = exchanges_operands(graph, &needed).map(|node| (node, exchanged));
+    exchanges.or_else(|| convolves_expanded(graph, &needed).map(|node| (node, expanded)))
+}
+
+/// The first node whose operands tract exchanges. If the second operand of `Sub` or `Div` is a convolution, which tract
+/// computes together with operations on its result, and the first operand is one number for each channel, constant or not,
+/// then tract exchanges the two. Some convolutions, of one tap for example, are not concerned; all are taken to be.
+fn exchanges_operands<'g>(graph: &'g OnnxGraph, needed: &[bool]) -> Option<&'g OnnxNode> {
     // Whether a value is a convolution with only operations on single elements, or a change of shape, after it.
     let mut convolved = vec![false; graph.values.len()];
     graph.nodes.iter().filter(|node| needed[node.output]).find(|node| {
@@ -77,6 +80,26 @@ fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<&'g O
             (Operator::Sub | Operator::Div, &[first, second]) => convolved[second] && is_by_axis(graph, first, second),
             _ => false,
         }
+    })
+}
+
+/// The first convolution of one tap that reads channels which `Expand` has repeated. Behind some operations tract computes it
+/// rightly; it is refused behind all.
+fn convolves_expanded<'g>(graph: &'g OnnxGraph, needed: &[bool]) -> Option<&'g OnnxNode> {
+    let shape = |value: ValueId| graph.values[value].shape.as_slice();
+    let repeats = |node: &OnnxNode| {
+        let (from, to) = (shape(node.inputs[0]), shape(node.output));
+        from.len() != to.len() || from.get(1) != to.get(1)
+    };
+    let mut expanded = vec![false; graph.values.len()];
+    graph.nodes.iter().filter(|node| needed[node.output]).find(|node| {
+        let reads = node.inputs.iter().any(|&input| expanded[input]);
+        expanded[node.output] = match node.operator {
+            Operator::Expand => reads || repeats(node),
+            Operator::Conv { .. } | Operator::ConvTranspose { .. } | Operator::Gemm { .. } | Operator::MatMul => false,
+            _ => reads,
+        };
+        matches!(&node.operator, Operator::Conv { window, groups: 1 } if window.kernel == [1; 2]) && reads
     })
 }
 

@@ -45,12 +45,18 @@ pub(super) fn transposed(
     Some(out)
 }
 
-/// The padding of `SAME_UPPER` and `SAME_LOWER`.
+/// The padding of `SAME_UPPER` and `SAME_LOWER`. `None` for an empty input, and if the padding before it would be negative,
+/// for a stride that is longer than the kernel: runtimes differ then in whether they cut the input or leave it.
 pub(super) fn same_padding(size: [usize; 2], window: &WindowAttributes, upper: bool) -> Option<[usize; 4]> {
     let mut padding = [0; 4];
     for axis in 0..2 {
         let out = size[axis].div_ceil(window.stride[axis]);
         let needed = out.checked_sub(1)?.checked_mul(window.stride[axis])?.checked_add(span(window, axis))?;
+        // Half of a single pixel that is too many, rounded towards zero, is none before the input.
+        let fits = needed >= size[axis] || (upper && needed + 1 == size[axis]);
+        if !fits {
+            return None;
+        }
         let total = needed.saturating_sub(size[axis]);
         let (small, large) = (total / 2, total - total / 2);
         (padding[axis], padding[axis + 2]) = if upper { (small, large) } else { (large, small) };

@@ -33,7 +33,7 @@ mod group;
 mod layers;
 mod scales;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nae_core::Shape;
 use nae_core::layer::Activation;
@@ -108,9 +108,7 @@ fn lower_to(target: Target, model: &CheckedModel) -> Result<(Graph, Scales), Low
     for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
         let needed = graph.ancestors([outputs]);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
-            if !lowering.knows(node.output) {
-                lowering.node(node)?;
-            }
+            lowering.once(node)?;
         }
     }
     let latent = match latent {
@@ -143,9 +141,7 @@ pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Ve
         let value = value.ok_or_else(|| LowerError::NoOutput { name: excerpt(name), found: described(graph) })?;
         let needed = graph.ancestors([value]);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
-            if !lowering.knows(node.output) {
-                lowering.node(node)?;
-            }
+            lowering.once(node)?;
         }
         tensors.push(lowering.feature(name, value)?);
     }
@@ -265,6 +261,8 @@ struct Lowering<'g> {
     /// The name of the ONNX node from which each layer was made.
     origins: Vec<String>,
     done: HashMap<ValueId, Place>,
+    /// The outputs of the nodes that have been lowered.
+    lowered_nodes: HashSet<ValueId>,
     /// Norms that will be divisors.
     norms: HashMap<ValueId, Norm>,
     /// Intermediate values of group normalizations.
@@ -289,6 +287,7 @@ impl<'g> Lowering<'g> {
             lowered: Graph::new(input),
             origins: Vec::new(),
             done: HashMap::from([(graph.input, start)]),
+            lowered_nodes: HashSet::new(),
             norms: HashMap::new(),
             grouped: HashMap::new(),
             uses,
@@ -306,9 +305,10 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    /// Whether the node that computes a value has been lowered.
-    fn knows(&self, value: ValueId) -> bool {
-        self.done.contains_key(&value) || self.norms.contains_key(&value) || self.grouped.contains_key(&value)
+    /// Lowers a node unless it has been lowered. Whether its output is among the values is no sign of that: it may have
+    /// become part of another layer.
+    fn once(&mut self, node: &OnnxNode) -> Result<(), LowerError> {
+        if self.lowered_nodes.insert(node.output) { self.node(node) } else { Ok(()) }
     }
 
     fn unsupported(&self, node: &OnnxNode, reason: impl Into<String>) -> LowerError {

@@ -35,7 +35,9 @@ impl Interpreter<'_, '_> {
             if a.has("pads") && window.padding != [0; 4] {
                 return Err(self.wrong("pads", "none beside auto_pad", "some"));
             }
-            window.padding = padding.ok_or_else(|| self.wrong("auto_pad", "an input that is not empty", "none"))?;
+            window.padding = padding.ok_or_else(|| {
+                self.wrong("auto_pad", "padding that is not negative", "a stride that is longer than the kernel")
+            })?;
         }
         for axis in 0..4 {
             let span = shape::span(&window, axis % 2);
