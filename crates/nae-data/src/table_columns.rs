@@ -39,7 +39,7 @@ pub(super) struct Chosen {
     pub(super) columns: Vec<Column>,
     /// The columns without an input, with the reason.
     pub(super) left_out: Vec<String>,
-    /// Warnings about categories that are probably numbers, one sentence each.
+    /// Warnings about columns that are perhaps not what they seem, one sentence each.
     pub(super) warnings: Vec<String>,
 }
 
@@ -70,12 +70,8 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
                 if let Some((first, _)) = numbers.iter().find(|(_, other)| same(other, &distances)) {
                     return Err(format!("follows from {first}"));
                 }
-                let sizes = || distances.iter().flatten().map(|distance| distance.abs());
-                span = sizes().fold(span, f64::max);
-                let far = sizes().filter(|size| *size > FAR).count();
-                if far > 0 && far as f64 <= RARE * content.numbers.len() as f64 {
-                    chosen.warnings.push(very_far(&shown, &content, &column, far));
-                }
+                span = distances.iter().flatten().map(|distance| distance.abs()).fold(span, f64::max);
+                chosen.warnings.extend(far_readings(&shown, &content, &column));
                 numbers.push((name, distances));
                 Ok(vec![column])
             })
@@ -184,20 +180,23 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The warning for a `column` with `count` readings beyond [`FAR`].
-fn very_far(shown: &str, content: &Content<'_>, column: &Column, count: usize) -> String {
+/// A warning if a few readings of the column that is `shown` by this name are beyond [`FAR`].
+fn far_readings(shown: &str, content: &Content<'_>, column: &Column) -> Option<String> {
     let distance = |number: &f64| column.distance(*number).abs();
-    let ends = [content.numbers.first(), content.numbers.last()].into_iter().flatten();
-    let example = ends.copied().max_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default();
-    let (readings, are) = if count == 1 {
-        (format!("the reading {example}"), "is")
-    } else {
-        (format!("{count} readings, such as {example},"), "are")
+    let far = content.numbers.iter().filter(|number| distance(number) > FAR);
+    let count = far.clone().count();
+    let example = far.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    if count as f64 > RARE * content.numbers.len() as f64 {
+        return None;
+    }
+    let (readings, are) = match count {
+        1 => (format!("the reading {example}"), "is"),
+        _ => (format!("{count} readings, such as {example},"), "are"),
     };
-    format!(
+    Some(format!(
         "{readings} of the column {shown:?} {are} very far from the others, which leaves all columns a smaller range: if this \
          stands for a missing reading, leave the cell empty"
-    )
+    ))
 }
 
 fn shortened(text: &str) -> String {
