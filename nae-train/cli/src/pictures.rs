@@ -83,7 +83,7 @@ fn work(args: &ReproduceArgs) -> &'static str {
         (Scale::Smoke, _) => "seconds",
         (_, RandomInit | Bimodal) => "less than a minute",
         (Scale::Cpu, AlongTraining) => "about half an hour",
-        (Scale::Cpu, ReconstructionError) => "about 17 minutes an autoencoder, eight of them",
+        (Scale::Cpu, ReconstructionError) => "eleven processor minutes an autoencoder, eight of them",
         (Scale::Paper, AlongTraining | ReconstructionError) => "the paper's schedule: days",
         _ => "minutes",
     }
