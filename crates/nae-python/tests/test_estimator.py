@@ -141,3 +141,38 @@ def test_columns_of_a_frame_keep_their_names_and_what_is_left_out_is_said(readin
     assert any("fixed" in warning for warning in fitted.warnings_)
     energies = fitted.detector_.score(frame).energies
     np.testing.assert_allclose(-fitted.score_samples(frame), energies, rtol=1e-6)
+
+
+def test_whole_numbers_as_labels_are_the_columns_of_the_detector(readings):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(readings)
+    for labels in ([0, 1, 2, 3], [1, 0, 2, 3], [3, 7, 1, 0]):
+        permuted = frame.set_axis(labels, axis=1)
+        fitted = NormalizedAutoencoderDetector(**QUICK).fit(permuted)
+        energies = fitted.detector_.score(permuted).energies
+        assert len(np.unique(energies)) > 200
+        np.testing.assert_allclose(-fitted.score_samples(permuted), energies, rtol=1e-6)
+        np.testing.assert_array_equal(fitted.decision_scores_, -fitted.score_samples(permuted))
+        # By their labels in any order, and an array by the order of `fit`.
+        other = permuted[labels[::-1]]
+        np.testing.assert_array_equal(fitted.score_samples(other), fitted.score_samples(permuted))
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).score_samples(other), fitted.score_samples(permuted))
+        np.testing.assert_array_equal(fitted.score_samples(readings), fitted.score_samples(permuted))
+    # Of an array, the columns are those of a frame that is numbered from 0.
+    fitted = NormalizedAutoencoderDetector(**QUICK).fit(readings)
+    np.testing.assert_array_equal(fitted.score_samples(frame[[2, 1, 0, 3]]), fitted.score_samples(readings))
+    with pytest.raises(ValueError, match=r"X: expected the columns \[0, 1, 2, 3\], .*found \[0, 1, 2, 4\]"):
+        fitted.predict(frame.set_axis([0, 1, 2, 4], axis=1))
+    # The labels of one fit are not those of the next.
+    fitted.fit(frame[[3, 2, 1, 0]]).fit(readings)
+    np.testing.assert_array_equal(fitted.score_samples(frame[[2, 1, 0, 3]]), fitted.score_samples(readings))
+
+
+def test_a_refit_on_images_forgets_the_table(digits, readings):
+    pandas = pytest.importorskip("pandas")
+    detector = NormalizedAutoencoderDetector(**QUICK).fit(pandas.DataFrame(readings, columns=["a", "b", "c", "d"]))
+    assert list(detector.feature_names_in_) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match=r"expected a table \[samples, columns\], found images"):
+        detector.predict(digits[0][:3])
+    detector.fit(digits[0][:60])
+    assert not hasattr(detector, "feature_names_in_") and detector.n_features_in_ == 64

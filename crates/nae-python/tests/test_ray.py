@@ -76,6 +76,8 @@ def test_forms_of_batches(digits, model, detector):
         scorer({"a": images, "b": images})
     with pytest.raises(ValueError, match="column: expected 'c' to have the images"):
         nae_edge.ray.Scorer(model, column="c")({"a": images})
+    with pytest.raises(ValueError, match="batch: expected at least one column, found none"):
+        scorer({})
     with pytest.raises(ValueError, match="outputs: expected some of energy, "):
         nae_edge.ray.Scorer(model, outputs=["energies"])
 
@@ -196,11 +198,31 @@ def test_settings_are_tuned_by_signals_without_labels(cluster, tmp_path):
         nae_edge.ray.trainable(preset="digits", outliers="bad")
 
 
+def test_a_seed_of_all_trials(monkeypatch):
+    """It is that of a trial whose configuration has none."""
+    asked = []
+    monkeypatch.setattr(nae_edge.ray, "train", lambda data, **options: asked.append(options))
+    nae_edge.ray.trainable(preset="digits", seed=3)({"training.updates": 2})
+    nae_edge.ray.trainable(preset="digits", seed=3)({"training.updates": 2, "seed": 4})
+    nae_edge.ray.trainable(preset="digits")({"training.updates": 2})
+    assert [options["seed"] for options in asked] == [3, 4, None]
+    assert all(options["changes"] == {"training.updates": 2} for options in asked)
+    with pytest.raises(TypeError, match="seed: expected a whole number, 0 or more, found 'a'"):
+        nae_edge.ray.trainable(preset="digits", seed="a")
+
+
 def test_what_cannot_be_shared_out_is_said(tmp_path, readings):
     with pytest.raises(TypeError, match="seed: it is given to each task"):
         nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, seed=1)
     with pytest.raises(ValueError, match="a time budget gives each machine another schedule"):
         nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, time_budget=60)
+    few = "at least one seed"
+    for seeds, problem in (([1, 1], "each seed once, found 1 several times"), ([], few), (0, few)):
+        with pytest.raises(ValueError, match=f"^seeds: expected {problem}"):
+            nae_edge.ray.train_seeds(readings, seeds=seeds, shared=tmp_path, pretraining_updates=5, updates=2)
+    with pytest.raises(ValueError, match="^layout: it is for arrays of images"):
+        nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, pretraining_updates=5, updates=2, layout="HW")
+    assert not any(tmp_path.iterdir())
 
 
 def test_models_of_another_call_are_not_returned(readings, tmp_path):

@@ -107,8 +107,9 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
         for errors in ("raise", "coerce"):
             with pytest.raises(ValueError, match="expected a table, as the model is one of tables, found images; give"):
                 table.score(image, errors=errors)
-    with pytest.raises(TypeError, match="found a Series"):
-        table.score(polars.Series([1.0]))
+    for series in (polars.Series([1.0]), pandas.Series([1.0])):
+        with pytest.raises(TypeError, match="data: expected a table, found a Series: give a DataFrame"):
+            table.score(series)
     (tmp_path / "short.csv").write_text("column 1,column 2\n1,2\n")
     with pytest.raises(ValueError, match='short.csv: expected the column "column 3"'):
         table.score(tmp_path / "short.csv")
@@ -211,3 +212,80 @@ def test_an_infinity_is_named_wherever_it_is(readings):
         odd[row, 1] = np.inf
         with pytest.raises(ValueError, match=f'line {row + 2}: expected a number in the column "column 2", found "inf"'):
             nae_edge.train(odd, pretraining_updates=5, updates=1, progress=False)
+
+
+def test_a_text_beside_numbered_columns_does_not_rename_them(table_model, readings):
+    detector, frame = table_model.detector, pandas.DataFrame(readings)
+    texts = frame.set_axis(["1", "2", "3", "4"], axis=1)
+    expected = detector.score(readings).energies
+    for form in (frame, frame[[3, 1, 0, 2]], frame.astype("float32").astype(float), texts, texts[["4", "2", "1", "3"]]):
+        labelled = form.assign(label="q")
+        np.testing.assert_array_equal(detector.score(labelled).energies, detector.score(form).energies)
+    np.testing.assert_array_equal(detector.score(texts.assign(label="q")).energies, expected)
+    np.testing.assert_array_equal(detector.score(frame.assign(label="q")).energies, expected)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_numbers_as_names_are_found_by_models_of_frames_and_of_files(readings, tmp_path):
+    kind = np.where(readings[:, 0] > 0, "high", "low")
+    numbered = pandas.DataFrame(readings).assign(kind=kind)
+    quick = {"pretraining_updates": 5, "updates": 1, "progress": False}
+    # A whole number is the same column in training, whatever stands beside it.
+    detector = nae_edge.train(numbered, **quick).detector
+    assert set(detector.metadata["columns"]) == {f"column {number}" for number in range(1, 5)} | {"kind"}
+    expected = detector.score(numbered).energies
+    np.testing.assert_array_equal(detector.score(numbered[["kind", 2, 0, 3, 1]].assign(more="q")).energies, expected)
+    # A file has its header's names where there is a text among them, and so has a frame of the same names.
+    texts = numbered.set_axis(["1", "2", "3", "4", "kind"], axis=1)
+    texts.to_csv(tmp_path / "texts.csv", index=False)
+    for learnt in (tmp_path / "texts.csv", texts):
+        detector = nae_edge.train(learnt, **quick).detector
+        assert set(detector.metadata["columns"]) == {"1", "2", "3", "4", "kind"}
+        expected = detector.score(tmp_path / "texts.csv").energies
+        np.testing.assert_allclose(detector.score(texts).energies, expected, rtol=1e-6)
+    # Of numbers alone there is no header in a file; the frames are found by such a model all the same.
+    trained = nae_edge.train(texts.drop(columns="kind"), outliers=texts.assign(**{"1": 9.0}), **quick)
+    assert "| outliers (given)" in str(trained.report) and len(trained.detector.score(texts)) == 300
+    # A file's header of whole numbers and texts, and the frame that has the numbers as numbers.
+    numbered.to_csv(tmp_path / "numbered.csv", index=False)
+    detector = nae_edge.train(tmp_path / "numbered.csv", **quick).detector
+    expected = detector.score(tmp_path / "numbered.csv").energies
+    np.testing.assert_allclose(detector.score(numbered).energies, expected, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_dates_mean_the_same_everywhere(tmp_path):
+    random = np.random.default_rng(9)
+    days = random.integers(0, 3, 200)
+    date = pandas.Timestamp("2020-01-01") + pandas.to_timedelta(days, unit="D")
+    level = random.normal(size=200) + 3.0 * (days == 1)
+    frame = pandas.DataFrame({"date": date, "level": level, "other": level + random.normal(size=200)})
+    path = tmp_path / "dates.csv"
+    frame.to_csv(path, index=False)
+    detector = nae_edge.train(frame, pretraining_updates=40, updates=2, progress=False).detector
+    assert detector.input_shape[1] == 5, "two numbers and a category of three values"
+    expected = detector.score(path).energies
+    dates = polars.from_pandas(frame).with_columns(polars.col("date").cast(polars.Date))
+    objects = frame.assign(date=frame["date"].dt.date)
+    category = frame.astype({"date": "category"})
+    arrow = pyarrow.Table.from_pandas(frame)
+    for form in [frame, category, objects, polars.from_pandas(frame), dates, dates.to_arrow(), arrow]:
+        np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
+    # Times of day are kept, and a row means the same in a table of one row.
+    times = frame.assign(date=frame["date"] + pandas.to_timedelta(8 * (days == 2), unit="h"))
+    detector = nae_edge.train(times, pretraining_updates=40, updates=2, progress=False).detector
+    assert detector.input_shape[1] == 5
+    rows = np.concatenate([detector.score(times[at : at + 1]).energies for at in range(20)])
+    np.testing.assert_allclose(rows, detector.score(times).energies[:20], rtol=1e-6)
+
+
+def test_durations_are_refused(table_model, readings):
+    names = [f"column {number}" for number in range(1, 5)]
+    spent = pandas.to_timedelta(np.arange(300) % 3, unit="D")
+    frame = pandas.DataFrame(readings, columns=names).assign(spent=spent)
+    duration = 'the column "spent": expected numbers, texts, truth values or dates, found a duration; convert it to a number'
+    for form in (frame, frame.astype({"spent": object}), polars.from_pandas(frame), pyarrow.Table.from_pandas(frame)):
+        with pytest.raises(TypeError, match=duration):
+            table_model.detector.score(form)
+        with pytest.raises(TypeError, match=duration):
+            nae_edge.train(form, pretraining_updates=1, updates=1, progress=False)

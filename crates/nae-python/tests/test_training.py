@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import types
 
 import nae_edge
 import numpy as np
@@ -274,7 +275,7 @@ def test_files_that_cannot_be_read_are_errors_of_the_system(digits, readings, tm
         ({"features": 3}, TypeError, "features: expected a path, found 3"),
         ({"folder": 3}, TypeError, "folder: expected a path, found 3"),
         ({"feature_outputs": "abc"}, TypeError, "feature_outputs: expected a list of names, found 'abc'"),
-        ({"preset": "digits", "changes": {"training.updates": {1}}}, TypeError, "changes: expected numbers, .* found {1}"),
+        ({"layout": 5}, TypeError, "layout: expected a text, found 5"),
     ],
 )
 def test_arguments_of_another_type_are_named(digits, arguments, kind, problem):
@@ -348,10 +349,22 @@ def test_ctrl_c_during_the_evaluation_leaves_a_model():
 
         images = numpy.random.default_rng(0).integers(0, 255, (80, 8, 8), dtype=numpy.uint8)
         trained = nae_edge.train(images, pretraining_updates=5, updates=2, progress=False, callback=press)
-        print("model", len(trained.detector.to_bytes()) > 1000)
+        print("model", len(trained.detector.to_bytes()) > 1000, "interrupted", trained.interrupted)
     """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True)
-    assert "model True" in done.stdout, done.stderr
+    assert "model True interrupted True" in done.stdout, done.stdout + done.stderr
+    assert done.stderr == "interrupted after training had ended: the model is complete\n"
+
+
+def test_ctrl_c_where_nothing_is_trained_is_said(digits, monkeypatch, capsys):
+    """As at the end of every run: `_native` says that the key was pressed, and the run was complete."""
+    made = nae_edge._native.train
+    pressed = types.SimpleNamespace(train=lambda *asked: {**made(*asked), "keyboard": True})
+    monkeypatch.setattr(nae_edge._training, "_native", pressed)
+    for method in ("knn", "mahalanobis"):
+        trained = nae_edge.train(digits[0][:200], method=method, progress=False)
+        assert trained.interrupted and len(trained.detector.score(digits[0][:5])) == 5
+        assert capsys.readouterr().err == "interrupted after training had ended: the model is complete\n"
 
 
 def test_ctrl_c_does_not_wait_for_the_end_of_an_epoch():
@@ -373,3 +386,74 @@ def test_each_member_of_a_list_is_one_image(digits):
     coloured = [np.stack([image, image // 2, image // 3]) for image in digits[0][:60]]
     detector = nae_edge.train(coloured, **QUICK).detector
     assert detector.input_shape[0] == 3 and len(detector.score(coloured)) == 60
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "problem"),
+    [
+        ({1}, TypeError, "expected a number, a text, a truth value or a list of these, found {1}"),
+        (None, TypeError, "expected a number, .* found None; leave the key out to keep the preset's value"),
+        (float("nan"), ValueError, "expected a finite number, found nan"),
+        (np.float32("inf"), ValueError, "expected a finite number, found inf"),
+        ([1.0, -float("inf")], ValueError, "expected a finite number, found -inf"),
+        (np.array([1.0, np.nan]), ValueError, "expected a finite number, found nan"),
+        ({"low": None}, TypeError, "expected a number, .* found None"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named(value, kind, problem):
+    with pytest.raises(kind, match=f"^changes: training.learning_rate.*: {problem}"):
+        nae_edge.train(preset="digits", changes={"training.updates": 2, "training.learning_rate": value}, progress=False)
+    with pytest.raises(TypeError, match="^changes: expected a dictionary, found 'training.updates'"):
+        nae_edge.train(preset="digits", changes="training.updates", progress=False)
+
+
+def test_a_layout_that_nothing_uses_is_refused(digits, readings, tmp_path):
+    np.save(tmp_path / "images.npy", digits[0][:60])
+    for data in (readings, tmp_path / "images.npy"):
+        with pytest.raises(ValueError, match="^layout: it is for arrays of images; leave it out, or give the array"):
+            nae_edge.train(data, layout="NHW", **QUICK)
+    with pytest.raises(ValueError, match="^layout: it is for arrays of images"):
+        nae_edge.train(preset="digits", layout="NHW", progress=False)
+    with pytest.raises(ValueError, match='^layout: expected one of HW, .*found "WH"'):
+        nae_edge.train(digits[0][:60], layout="WH", **QUICK)
+    # One of two is enough.
+    trained = nae_edge.train(tmp_path / "images.npy", outliers=digits[0][60:80], layout="NHW", **QUICK)
+    assert "| outliers (given)" in str(trained.report)
+
+
+class Tensor:
+    """As one of PyTorch that needs a gradient, or whose numbers NumPy does not have."""
+
+    shape, ndim = (2, 2), 2
+
+    def __init__(self, error):
+        self._error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("it requires grad"), TypeError("BFloat16")])
+def test_tensors_that_numpy_cannot_read_are_named(error, detector, table_model, digits):
+    tensor = Tensor(error)
+    problem = f"expected an array, found a Tensor that NumPy cannot read: {error}; .*tensor.detach"
+    for score in (detector.score, table_model.detector.score):
+        with pytest.raises(TypeError, match=f"^data: {problem}"):
+            score(tensor)
+    with pytest.raises(TypeError, match=f"^image 1: {problem}"):
+        detector.score([digits[0][0], tensor])
+    assert "Tensor" in detector.score([digits[0][0], tensor], errors="coerce").errors[1]
+    with pytest.raises(TypeError, match=f"^outliers: {problem}"):
+        nae_edge.train(digits[0][:60], outliers=tensor, **QUICK)
+
+
+def test_a_series_of_paths_is_a_list(detector, root):
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    path = str(root / "models/digits/images/six.png")
+    for series in (pandas.Series([path]), polars.Series([path])):
+        with pytest.raises(TypeError, match=r"^data: expected .*, found a Series: give a list: list\(series\)"):
+            detector.score(series)
+        with pytest.raises(TypeError, match=r"^data: .*found a Series: give a DataFrame, or a list: list\(series\)"):
+            nae_edge.train(series, **QUICK)
+        assert len(detector.score(list(series))) == 1

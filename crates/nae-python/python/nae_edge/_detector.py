@@ -132,6 +132,8 @@ class Detector:
         elif isinstance(found, Images):
             fields = self._native.score_images(found.arrays, found.several, layout, keep, found.problems)
         elif isinstance(found, Columns):
+            if found.others:
+                found = found.named_like(self.metadata.get("columns", ()))
             fields = self._native.score_columns(found.names, found.columns, keep)
         else:
             fields = self._native.score_matrix(found.values, None, keep)

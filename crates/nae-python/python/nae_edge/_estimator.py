@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _native
 from ._detector import Detector
 from ._files import as_path, write_columns
-from ._inputs import Columns, Images, named, numbered, recognise, unmasked
+from ._inputs import Columns, Images, named, numbered, recognise, unmasked, whole_labels
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -88,6 +88,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
     decision_scores_: npt.NDArray[np.float64]
     labels_: npt.NDArray[np.int64]
     threshold_: float
+    # The labels of a DataFrame whose columns have whole numbers, from 0, in place of names.
+    _labels: list[int] | None = None
 
     def __init__(
         self,
@@ -165,7 +167,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
                 names, columns = self._names(samples), list(np.asarray(samples, np.float64).T)
                 data = write_columns(Columns(names, columns), folder / "data.csv")
             else:
-                data = as_path(samples, folder, "data", _layout(samples))
+                data = as_path(recognise(samples, table=False), folder, "data", _layout(samples))
             asked = request(
                 data=data,
                 seed=seed,
@@ -186,11 +188,26 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         return found.energies.astype(np.float64)
 
     def _names(self, samples: npt.NDArray[Any]) -> list[str]:
-        """The model's names of the columns: those of the DataFrame that was fitted on."""
+        """The model's names of the columns: those of the DataFrame that was fitted on, as `Detector.score` reads them."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return numbered(range(1, samples.shape[1] + 1))
+            return numbered(label + 1 for label in self._fitted_labels(samples))
         return named(list(names))
+
+    def _fitted_labels(self, samples: npt.NDArray[Any]) -> list[int]:
+        return list(range(samples.shape[1])) if self._labels is None else self._labels
+
+    def _in_order(self, samples: npt.NDArray[Any], labels: list[int] | None) -> npt.NDArray[Any]:
+        """The columns of `samples` in the order of those that were fitted on, found by whole numbers as labels."""
+        if labels is None or hasattr(self, "feature_names_in_"):
+            return samples
+        fitted = self._fitted_labels(samples)
+        if sorted(labels) != sorted(fitted):
+            raise ValueError(
+                f"X: expected the columns {fitted}, as in fit, found {labels}; give a DataFrame with these labels, or an "
+                "array with the columns in this order"
+            )
+        return samples if labels == fitted else samples[:, [labels.index(label) for label in fitted]]
 
     def _checked(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         if getattr(X, "ndim", None) in (3, 4):
@@ -202,7 +219,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         if isinstance(X, np.ma.MaskedArray):
             X = unmasked(X, table=True)
         # The trainer needs a second column for anything to depend on anything.
-        return validate_data(
+        samples = validate_data(
             self,
             X,
             reset=reset,
@@ -210,9 +227,15 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             ensure_min_samples=2 if reset else 1,
             ensure_min_features=2 if reset else 1,
         )
+        if not reset:
+            return self._in_order(samples, whole_labels(X))
+        self._labels = whole_labels(X)
+        return samples
 
     def _checked_images(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-        found = recognise(X, table=False)
+        if not reset and self.image_shape_ is None:
+            raise ValueError("expected a table [samples, columns], found images")
+        found = recognise(X, table=False, name="X")
         if not isinstance(found, Images) or len(found.arrays[0]) == 0:
             raise ValueError("expected at least one image, found none")
         images = found.arrays[0]
@@ -220,6 +243,10 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         if reset:
             self.image_shape_ = shape
             self.n_features_in_ = int(np.prod(shape))
+            self._labels = None
+            # Of an earlier fit on a table.
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
         elif shape != self.image_shape_:
             raise ValueError(f"expected images of shape {self.image_shape_} each, found {shape}")
         return images

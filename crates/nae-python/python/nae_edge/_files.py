@@ -16,15 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._inputs import Columns, Encoded, Files, Images, Matrix, numbered, recognise
+from ._arguments import checked
+from ._inputs import Columns, Encoded, Files, Images, Input, Matrix, numbered
 from ._native import image_axes
 
 
-def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
-    """The path of `data`: its own if it is one, else of a file or folder `name` that is written into `folder`."""
-    found = recognise(data, table=None)
-    if layout is not None and not isinstance(found, (Images, Files)):
-        raise ValueError("layout: it is for arrays of images; leave it out")
+def check_layout(layout: str | None, *given: Input | None) -> None:
+    """Refuses the argument `layout` where none of what is `given` is an array of images."""
+    if checked({"layout": layout})["layout"] is not None and not any(isinstance(found, Images) for found in given):
+        raise ValueError("layout: it is for arrays of images; leave it out, or give the array (numpy.load)")
+
+
+def as_path(found: Input, folder: Path, name: str, layout: str | None) -> str:
+    """The path of `found`: its own if it is one, else of a file or folder `name` that is written into `folder`."""
     if isinstance(found, Files):
         if len(found.paths) != 1:
             raise TypeError(f"expected one folder or file, found {len(found.paths)} paths; give the folder they are in")
@@ -44,11 +48,11 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
     return write_columns(found, folder / f"{name}.csv")
 
 
-def data_digest(data: Any, layout: str | None) -> str:
-    """SHA-256 of the files, with their names, that the trainer would read for `data`."""
+def data_digest(found: Input, layout: str | None) -> str:
+    """SHA-256 of the files, with their names, that the trainer would read for `found`."""
     digest = hashlib.sha256()
     with tempfile.TemporaryDirectory(prefix="nae-edge-") as temporary:
-        path = Path(as_path(data, Path(temporary), "data", layout))
+        path = Path(as_path(found, Path(temporary), "data", layout))
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         for file in files:
             digest.update(f"{file.relative_to(path.parent)}\n".encode())

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -54,20 +55,37 @@ class Matrix:
 class Columns:
     names: list[str]
     columns: list[Column]
+    # The other name that a table may have for a column whose name is a number: a file has that of its header only where one
+    # of the names is a text.
+    others: dict[str, str] = field(default_factory=dict)
+
+    def named_like(self, known: Iterable[str]) -> Columns:
+        """The same columns: those that are not among the names `known` have their other name, if that is."""
+        known = set(known)
+        missing = known.difference(self.names)
+        other = {name: other for name, other in self.others.items() if name not in known and other in missing}
+        return replace(self, names=[other.get(name, name) for name in self.names])
 
 
 Input = Files | Encoded | Images | Matrix | Columns
 
 
-def recognise(data: object, *, table: bool | None, coerce: bool = False) -> Input:
+def recognise(data: object, *, table: bool | None, coerce: bool = False, name: str = "data") -> Input:
     """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table. With `coerce`,
-    a member of a list that cannot be used is not an error, but one of `problems`."""
+    a member of a list that cannot be used is not an error, but one of `problems`. `name` is the argument's, in messages."""
     if isinstance(data, (str, os.PathLike)):
         return Files([os.fspath(data)])
     if isinstance(data, (bytes, bytearray)):
         return Encoded([bytes(data)])
     if _is_pillow(data):
         return Images([_pillow(data)], several=False)
+    if type(data).__module__.partition(".")[0] in ("pandas", "polars") and type(data).__name__ == "Series":
+        expected, remedy = {
+            True: ("a table", "give a DataFrame"),
+            False: ("an array, a path or a list of images, paths or bytes", "give a list: list(series)"),
+            None: ("an array, a table, a path or a list", "give a DataFrame, or a list: list(series)"),
+        }[table]
+        raise TypeError(f"{name}: expected {expected}, found a Series: {remedy}")
     columns = _columns(data)
     if columns is not None:
         return columns
@@ -83,7 +101,10 @@ def recognise(data: object, *, table: bool | None, coerce: bool = False) -> Inpu
             "list of images, paths or bytes, "
             f"found {type(data).__name__}"
         )
-    array = unmasked(data, table=table)
+    try:
+        array = unmasked(data, table=table)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from error
     if table is True or (table is None and array.ndim == 2):
         return Matrix(_matrix(array))
     return Images([image_array(array)], several=False)
@@ -150,6 +171,12 @@ def unmasked(data: Any, *, table: bool | None) -> npt.NDArray[Any]:
             return np.asarray(data)
     except ValueError as error:
         raise ValueError(f"expected an array of numbers: {error}") from error
+    # A tensor that needs a gradient, lies on another device or has numbers that NumPy does not have.
+    except (RuntimeError, TypeError) as error:
+        found = f"found a {type(data).__name__} that NumPy cannot read: {error}"
+        raise TypeError(
+            f"expected an array, {found}; give an array of NumPy, for PyTorch tensor.detach().cpu().float().numpy()"
+        ) from error
     if table is True or (table is None and data.ndim == 2):
         return data.astype(np.float64).filled(np.nan)
     hidden = np.ma.count_masked(data)
@@ -211,13 +238,8 @@ def _columns(data: Any) -> Columns | None:
     """The columns of a DataFrame or an Arrow table."""
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "columns") and hasattr(data, "iloc"):
-        # Whole numbers are pandas' default names, from 0. A table file without a header has "column 1" and so on.
-        names = list(data.columns)
-        numbers = [int(name) for name in names if isinstance(name, (int, np.integer)) and not isinstance(name, bool)]
-        columns = [_pandas(data.iloc[:, at]) for at in range(len(names))]
-        if len(numbers) == len(names):
-            return Columns(numbered(number + 1 for number in numbers), columns)
-        return _named([str(name) for name in names], columns)
+        labels = list(data.columns)
+        return _named(labels, [_pandas(str(label), data.iloc[:, at]) for at, label in enumerate(labels)])
     if library == "polars" and hasattr(data, "get_columns"):
         return _named(list(data.columns), [_polars(column) for column in data.get_columns()])
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
@@ -227,8 +249,30 @@ def _columns(data: Any) -> Columns | None:
     return None
 
 
-def _named(names: list[str], columns: list[Column]) -> Columns:
-    return Columns(named(names), columns)
+def _named(labels: list[Any], columns: list[Column]) -> Columns:
+    # Whole numbers are pandas' default labels, from 0. A table file without a header has "column 1" and so on.
+    written = [f"column {int(label) + 1}" if is_whole(label) else " ".join(str(label).split()) for label in labels]
+    names = named(written)
+    others = {}
+    for label, text, name in zip(labels, written, names, strict=True):
+        if is_whole(label):
+            others[name] = str(label)
+        elif not _is_text(text):
+            others[name] = text if name != text else f"column {text}"
+    return Columns(names, columns, others)
+
+
+def is_whole(label: object) -> bool:
+    """Whether the label of a column is a whole number, which is its position from 0 and not its name."""
+    return isinstance(label, (int, np.integer)) and not isinstance(label, bool)
+
+
+def whole_labels(data: Any) -> list[int] | None:
+    """The labels of a DataFrame's columns, if all are whole numbers."""
+    if type(data).__module__.partition(".")[0] != "pandas" or not hasattr(data, "iloc") or getattr(data, "ndim", 0) != 2:
+        return None
+    labels = list(data.columns)
+    return [int(label) for label in labels] if labels and all(map(is_whole, labels)) else None
 
 
 def numbered(numbers: Iterable[int]) -> list[str]:
@@ -251,19 +295,33 @@ def _is_text(name: str) -> bool:
         return True
 
 
-def _pandas(series: Any) -> Column:
+def _texts(name: str, values: Iterable[Any]) -> list[str | None]:
+    return [None if value is None else _text(name, value) for value in values]
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, timedelta):
+        raise TypeError(
+            f'the column "{name}": expected numbers, texts, truth values or dates, found a duration; convert it to a number, '
+            "such as its seconds, or leave the column out"
+        )
+    # A date is one whatever type holds it, and also without others beside it: as `to_csv` writes it.
+    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime) else str(value)
+
+
+def _pandas(name: str, series: Any) -> Column:
     # The reader of table files takes truth values as texts; so does this, whatever the column's type.
     kind = getattr(series.dtype, "kind", "O")
     if kind in "iuf":
         return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return [None if gap else str(value) for value, gap in zip(series, series.isna(), strict=True)]
+    return _texts(name, (None if gap else value for value, gap in zip(series, series.isna(), strict=True)))
 
 
 def _polars(series: Any) -> Column:
     polars = sys.modules["polars"]
     if series.dtype.is_numeric():
         return np.ascontiguousarray(series.cast(polars.Float64).fill_null(float("nan")).to_numpy())
-    return [None if value is None else str(value) for value in series.to_list()]
+    return _texts(series.name, series.to_list())
 
 
 def _arrow(data: Any) -> Columns:
@@ -277,9 +335,10 @@ def _arrow(data: Any) -> Columns:
     table = pyarrow.table(data)
     types = pyarrow.types
 
-    def column(values: Any) -> Column:
+    def column(name: str, values: Any) -> Column:
         if types.is_integer(values.type) or types.is_floating(values.type):
             return np.ascontiguousarray(values.cast(pyarrow.float64(), safe=False).to_numpy(), dtype=np.float64)
-        return [None if value is None else str(value) for value in values.to_pylist()]
+        return _texts(name, values.to_pylist())
 
-    return _named(list(table.column_names), [column(table.column(at)) for at in range(table.num_columns)])
+    names = list(table.column_names)
+    return _named(names, [column(name, table.column(at)) for at, name in enumerate(names)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import sys
 import tempfile
@@ -18,7 +19,8 @@ import numpy as np
 from . import _native
 from ._arguments import checked
 from ._detector import Detector
-from ._files import as_path
+from ._files import as_path, check_layout
+from ._inputs import Columns, recognise
 from ._progress import NotebookBar, in_notebook
 
 Event = dict[str, Any]
@@ -61,7 +63,8 @@ class TrainedModel:
     #: The run's config.toml: `train(data, preset=trained.config)` repeats the run, with its seed, without choosing settings
     #: again.
     config: str = field(repr=False)
-    #: Whether Ctrl-C or the callback ended the run early; the model is then the best one so far.
+    #: Whether Ctrl-C or the callback ended the run early; the model is then the best one so far. Also true if Ctrl-C came
+    #: after training had ended, or where nothing is trained; the model is then complete.
     interrupted: bool
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -143,6 +146,11 @@ def train(
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
     progress = checked({"progress": progress})["progress"]
+    given = None if data is None else recognise(data, table=None)
+    others = None if outliers is None else recognise(outliers, table=None, name="outliers")
+    check_layout(layout, given, others)
+    if isinstance(given, Columns) and isinstance(others, Columns):
+        others = others.named_like(given.names)
     notebook = progress and in_notebook()
     with tempfile.TemporaryDirectory(prefix="nae-edge-") as name:
         temporary = Path(name)
@@ -152,14 +160,14 @@ def train(
                 text, preset = preset, temporary / "config.toml"
                 preset.write_text(text, "utf-8")
             asked = request(
-                data=None if data is None else as_path(data, temporary, "data", layout),
+                data=None if given is None else as_path(given, temporary, "data", layout),
                 preset=preset,
                 method=method,
                 seed=seed,
                 time_budget=time_budget,
                 pretraining_updates=pretraining_updates,
                 updates=updates,
-                outliers=None if outliers is None else as_path(outliers, temporary, "outliers", layout),
+                outliers=None if others is None else as_path(others, temporary, "outliers", layout),
                 strict=strict,
                 form=form,
                 fit=fit,
@@ -184,8 +192,10 @@ def train(
             result = _native.train(asked, _both(NotebookBar() if notebook else None, callback))
         figures = json.loads(result["json"])
         report = Report((run / _TEXT).read_text("utf-8"), (run / _PAGE).read_text("utf-8"), figures)
+    early = result["interrupted"] is not None
     if result["keyboard"]:
-        print("interrupted: the model is what was best so far", file=sys.stderr)
+        best = ": the model is what was best so far" if early else " after training had ended: the model is complete"
+        print(f"interrupted{best}", file=sys.stderr)
     for warning in result["warnings"]:
         warnings.warn(warning, stacklevel=2)
     return TrainedModel(
@@ -193,7 +203,7 @@ def train(
         report=report,
         warnings=result["warnings"],
         config=result["config"],
-        interrupted=result["interrupted"] is not None,
+        interrupted=early or result["keyboard"],
     )
 
 
@@ -209,13 +219,28 @@ def request(**asked: Any) -> dict[str, Any]:
 
 
 def _json(changes: Mapping[str, Any]) -> str:
-    def plain(value: Any) -> Any:
-        # Of NumPy: a number or an array.
-        if isinstance(value, (np.generic, np.ndarray)):
-            return value.tolist()
-        raise TypeError(f"changes: expected numbers, texts, truth values and lists of these, found {value!r}")
+    if not isinstance(changes, Mapping):
+        raise TypeError(f"changes: expected a dictionary, found {changes!r}")
+    return json.dumps({key: _plain(key, value) for key, value in changes.items()}, allow_nan=False)
 
-    return json.dumps(dict(changes), default=plain)
+
+def _plain(key: object, value: Any) -> Any:
+    """The value of a key of `changes`, as JSON has it."""
+    # Of NumPy: a number or an array.
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(key, item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(f"{key}.{name}", item) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"changes: {key}: expected a finite number, found {value}")
+    if not isinstance(value, (bool, int, float, str)):
+        todo = "; leave the key out to keep the preset's value" if value is None else ""
+        raise TypeError(
+            f"changes: {key}: expected a number, a text, a truth value or a list of these, found {value!r}{todo}"
+        )
+    return value
 
 
 def _both(first: Callback | None, second: Callback | None) -> Callback | None:

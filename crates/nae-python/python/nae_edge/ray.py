@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native
+from ._arguments import whole
 from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
-from ._files import data_digest
-from ._inputs import Files
+from ._files import check_layout, data_digest
+from ._inputs import Files, recognise
 from ._training import train
 
 try:
@@ -81,6 +82,8 @@ class Scorer:
     def __call__(self, batch: Any) -> Any:
         is_arrow = type(batch).__module__.partition(".")[0] == "pyarrow"
         names = list(batch.column_names) if is_arrow else list(batch)
+        if not is_arrow and not names:
+            raise ValueError("batch: expected at least one column, found none")
         count = batch.num_rows if is_arrow else len(batch[names[0]])
         samples = self._table(batch) if self._takes_tables else self._images(batch, names, is_arrow)
         wants = self._outputs
@@ -301,6 +304,12 @@ def train_seeds(
         )
     shared = Path(shared).expanduser().absolute()
     listed = listed_seeds(seeds)
+    if not listed:
+        raise ValueError(f"seeds: expected at least one seed, found {seeds!r}")
+    # Two tasks would write to the same run folder.
+    twice = next((seed for seed in listed if listed.count(seed) > 1), None)
+    if twice is not None:
+        raise ValueError(f"seeds: expected each seed once, found {twice} several times")
     if isinstance(data, (str, os.PathLike)):
         data = str(Path(data).expanduser().absolute())
     _same_request(shared, data, options)
@@ -325,9 +334,14 @@ def _train(data: Any, seed: int, folder: str, threads: int, options: dict[str, A
 
 def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
     """Records data and options of the call in `shared`; refuses those of another call, whose models would be returned."""
-    layout = options.get("layout")
-    described = {name: _described(name, value, layout) for name, value in options.items() if name != "checkpoint_every"}
-    asked = {"data": None if data is None else data_digest(data, layout), "options": described}
+    layout, outliers = options.get("layout"), options.get("outliers")
+    found = None if data is None else recognise(data, table=None)
+    others = None if outliers is None else recognise(outliers, table=None, name="outliers")
+    check_layout(layout, found, others)
+    described = {name: _described(name, value) for name, value in options.items() if name != "checkpoint_every"}
+    if others is not None:
+        described["outliers"] = data_digest(others, layout)
+    asked = {"data": None if found is None else data_digest(found, layout), "options": described}
     file = shared / _REQUEST
     if not file.exists():
         shared.mkdir(parents=True, exist_ok=True)
@@ -335,18 +349,16 @@ def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
         part.write_text(json.dumps(asked, indent=1), "utf-8")
         part.replace(file)
         return
-    found = json.loads(file.read_text("utf-8"))
-    if found["data"] != asked["data"]:
+    recorded = json.loads(file.read_text("utf-8"))
+    if recorded["data"] != asked["data"]:
         raise ValueError(f"shared: {shared} has models of other data; give another folder")
-    for name in sorted({*found["options"], *asked["options"]}):
-        before, now = found["options"].get(name), asked["options"].get(name)
+    for name in sorted({*recorded["options"], *asked["options"]}):
+        before, now = recorded["options"].get(name), asked["options"].get(name)
         if before != now:
             raise ValueError(f"shared: {shared} has models with {name}={before}, not {now}; give another folder")
 
 
-def _described(name: str, value: Any, layout: str | None) -> str:
-    if name == "outliers" and value is not None:
-        return data_digest(value, layout)
+def _described(name: str, value: Any) -> str:
     if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).is_file():
         return Path(value).read_text("utf-8")
     return repr(value)
@@ -369,7 +381,8 @@ def _await(tasks: list[Any]) -> None:
 
 def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any) -> Callable[[dict[str, Any]], None]:
     """Returns a function for `ray.tune.Tuner`. It trains `preset` with the changes in a trial's configuration, such as
-    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; the key `seed` is the seed of the run, as for `train`.
+    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; the key `seed` is the seed of the run, as for `train`, and
+    the option `seed` that of trials without this key.
 
     It reports every look at the model, with `training_iteration` and the update, for schedulers such as ASHA. The figures
     are those of `LABEL_FREE`, none of them of an outlier set, so that no setting is chosen by the outliers that a model is
@@ -377,12 +390,14 @@ def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any
     """
     _refuse(options, ("outliers", "callback", "folder", "progress"), "settings are chosen without it")
     base = dict(options.pop("changes", None) or {})
+    default = options.pop("seed", None)
+    default = None if default is None else whole("seed", default)
 
     def trial(config: dict[str, Any]) -> None:
         from ray import tune
 
         changes = {**base, **config}
-        seed = changes.pop("seed", None)
+        seed = changes.pop("seed", default)
         seed = None if seed is None else int(seed)
 
         def report(event: dict[str, Any]) -> None:
