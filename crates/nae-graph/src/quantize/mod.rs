@@ -67,7 +67,9 @@ pub enum QuantizeError {
     #[error("the model cannot be run on the calibration data: {0}")]
     Engine(EngineError),
     /// The graph of f32 cannot be run on an image.
-    #[error("the values of the model's layers, by which scales are chosen, cannot be computed: {0}; deploy it without --int8")]
+    #[error(
+        "the values of the model's layers, by which scales are chosen, cannot be computed: {0}; deploy it without --int8"
+    )]
     Trace(TraceError),
 }
 
