@@ -5,7 +5,7 @@
 //! image.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nae_data::{Fill, ImageSet, Part, Parts, Split, squares};
 use nae_features::{Backbone, Front};
@@ -89,15 +89,14 @@ impl Features {
         }
         let front = Front::fit(&backbone, &all(&split.train), settings.components)
             .map_err(|error| FeaturesError::at(path, error))?;
-        let places = Places { front, top_k: settings.top_k };
+        let places = Places { path: path.clone(), front, top_k: settings.top_k };
         let test = split.test.clone();
         let gray = squares(&split.validation, defect_side(&split.validation), Fill::Gray, rng);
-        let of = |images: &ImageSet| places.of(images).map_err(|error| FeaturesError::at(path, error));
-        split.selection = Some(of(&gray)?);
+        split.selection = Some(places.of(&gray)?);
         for part in
             [&mut split.train, &mut split.validation, &mut split.calibration, &mut split.test, &mut split.held_out]
         {
-            *part = of(part)?;
+            *part = places.of(part)?;
         }
         let (mahalanobis, neighbours) = (Mahalanobis::new(&split.train), NearestNeighbours::new(&split.train));
         Ok(Self { places, test, mahalanobis, neighbours })
@@ -118,7 +117,7 @@ impl Features {
     /// # Errors
     /// [`FeaturesError`] if a feature is not finite.
     pub fn of(&self, images: &ImageSet) -> Result<ImageSet, FeaturesError> {
-        self.places.of(images).map_err(|error| FeaturesError(error.to_string().into()))
+        self.places.of(images)
     }
 
     /// The reference detectors on the same features, for comparison with an NAE.
@@ -150,29 +149,25 @@ impl Features {
 /// Converts images to the features of their places.
 #[derive(Debug)]
 struct Places {
+    /// The file of the frozen network, for messages.
+    path: PathBuf,
     front: Front,
     top_k: usize,
 }
 
-/// The error for features that are NaN or infinite.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "expected features that are finite, found others for image {image}: the network's numbers exceed the range of f32; use \
-     another network, or other outputs of it"
-)]
-struct NotFinite {
-    image: usize,
-}
-
 impl Places {
-    fn of(&self, images: &ImageSet) -> Result<ImageSet, NotFinite> {
+    fn of(&self, images: &ImageSet) -> Result<ImageSet, FeaturesError> {
         let (shape, from) = (self.front.shape(), images.shape());
         let places = shape.height * shape.width;
         let mut values = Vec::with_capacity(images.len() * shape.len());
         for (image, features) in self.front.run(&all(images)).into_iter().enumerate() {
             // The range is that of a clamp, which NaN passes.
             if !features.iter().all(|feature| feature.is_finite()) {
-                return Err(NotFinite { image });
+                let problem = format_args!(
+                    "expected features that are finite, found others for image {image}: the network's numbers exceed the range \
+                     of f32; use another network, or other outputs of it"
+                );
+                return Err(FeaturesError::at(&self.path, problem));
             }
             values.extend(features);
         }

@@ -114,13 +114,13 @@ pub fn choose_by(
     let read = read(path)?;
     let used = used_rows(&read, window, trained);
     let Chosen { columns, left_out, warnings } = table_columns::choose(&read, &used, missing);
+    let left_out = (!left_out.is_empty()).then(|| format!("columns left out: {}", listed(&left_out, NAMED, ", ")));
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         let more = if columns.len() > MAX_COLUMNS { "more: at least " } else { "" };
         let found = format_args!("{more}{}", columns.len());
         let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers or categories that vary");
-        let named = listed(&left_out, NAMED, ", ");
-        let left_out = if left_out.is_empty() { String::new() } else { format!("; columns left out: {named}") };
+        let left_out = left_out.map(|sentence| format!("; {sentence}")).unwrap_or_default();
         return Err(DataError::at(path, format_args!("expected {expected}, found {found}{left_out}")));
     }
     if let Some(RowWindow { rows, .. }) = window
@@ -134,8 +134,8 @@ pub fn choose_by(
     let mut rows = samples(path, &own, &read, true, MAX_VALUES)?;
     rows.warnings.extend(warnings);
     rows.warnings.extend(time_columns::warnings(&read, &own.columns));
-    if !left_out.is_empty() {
-        rows.warnings.insert(0, format!("columns left out: {}", listed(&left_out, NAMED, ", ")));
+    if let Some(sentence) = left_out {
+        rows.warnings.insert(0, sentence);
     }
     Ok((own, rows))
 }

@@ -1,9 +1,9 @@
-//! Reads and writes whole files. A file is written under a temporary name in the same folder and
+//! Reads, writes and locks whole files. A file is written under a temporary name in the same folder and
 //! then renamed, so that no reader sees an incomplete file and a failed run leaves nothing behind.
 //!
 //! The content of the files is not interpreted here.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -121,6 +121,17 @@ pub fn check_output<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
         return Err(FileError::Input { path: path.to_owned() });
     }
     check_write(path)
+}
+
+/// Makes the file at `path` and locks it until it is closed or the process ends. `None` if it is locked already. A file system
+/// that cannot lock, such as some of networks, is no error: the file is then not locked.
+///
+/// # Errors
+/// The system's error if the file cannot be made.
+pub fn lock(path: impl AsRef<Path>) -> io::Result<Option<File>> {
+    let file = File::create(path)?;
+    let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    Ok((!is_taken).then_some(file))
 }
 
 /// Makes the temporary file that will become `path`; also returns the path with links resolved.

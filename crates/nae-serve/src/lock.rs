@@ -1,10 +1,11 @@
 //! The lock of the state folder: two services that write alarms to one journal lose some of them, and give the same id
 //! to others. The system releases the lock when the process ends, for whatever reason.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::bail;
+use nae_onnx::file;
 
 /// The name of the file that is locked.
 const LOCK: &str = "lock";
@@ -17,26 +18,22 @@ const LOCK: &str = "lock";
 /// If another service has the lock.
 pub(crate) fn claim(folder: &Path) -> anyhow::Result<Option<File>> {
     let path = folder.join(LOCK);
-    let lock = match fs::create_dir_all(folder).and_then(|()| File::create(&path)) {
-        Ok(lock) => lock,
+    match fs::create_dir_all(folder).and_then(|()| file::lock(&path)) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => bail!(
+            "{}: another service keeps its state in this folder; stop that service, or choose another folder with \
+             --state DIR",
+            folder.display()
+        ),
         Err(error) => {
             tracing::warn!(
                 %error,
                 "cannot make {}: it is not checked whether another service uses this folder, too",
                 path.display()
             );
-            return Ok(None);
+            Ok(None)
         }
-    };
-    // Some file systems of networks cannot lock.
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        bail!(
-            "{}: another service keeps its state in this folder; stop that service, or choose another folder with \
-             --state DIR",
-            folder.display()
-        );
     }
-    Ok(Some(lock))
 }
 
 #[cfg(test)]

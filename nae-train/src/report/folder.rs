@@ -5,11 +5,12 @@
 //! writes to it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nae_data::digest::hex;
+use nae_onnx::file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -114,13 +115,10 @@ pub enum FinishedRun {
 /// Locks the folder at `path` until the file is closed or the process ends.
 fn claim(path: &Path) -> Result<File, RunFolderError> {
     let name = path.join(LOCK);
-    let lock = File::create(&name).map_err(io(&name))?;
-    // Some file systems of networks cannot lock.
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+    file::lock(&name).map_err(io(&name))?.ok_or_else(|| {
         let problem = "another process writes to this folder; wait for its end, or choose another folder";
-        return Err(RunFolderError::at(path, problem));
-    }
-    Ok(lock)
+        RunFolderError::at(path, problem)
+    })
 }
 
 impl RunFolder {

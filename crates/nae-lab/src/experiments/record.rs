@@ -2,7 +2,7 @@
 //! and devices from being mixed, and lets folders of several machines be [gathered](crate::gather). While a process works on
 //! the folder, it holds a lock there.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -112,11 +112,7 @@ impl Record {
         };
         fs::create_dir_all(path).map_err(io(path))?;
         let name = path.join(LOCK);
-        let lock = File::create(&name).map_err(io(&name))?;
-        // Some file systems of networks cannot lock.
-        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            return Err(RecordError::Locked(path.to_owned()));
-        }
+        let lock = file::lock(&name).map_err(io(&name))?.ok_or_else(|| RecordError::Locked(path.to_owned()))?;
         self.write(path)?;
         Ok(lock)
     }

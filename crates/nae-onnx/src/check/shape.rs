@@ -45,23 +45,29 @@ pub(super) fn transposed(
     Some(out)
 }
 
-/// The padding of `SAME_UPPER` and `SAME_LOWER`. `None` for an empty input, and if the padding before it would be negative,
-/// for a stride that is longer than the kernel: runtimes differ then in whether they cut the input or leave it.
-pub(super) fn same_padding(size: [usize; 2], window: &WindowAttributes, upper: bool) -> Option<[usize; 4]> {
+/// The padding of `SAME_UPPER` and `SAME_LOWER`, or what was expected and what was found. If the padding before the input would
+/// be negative, for a stride that is longer than the kernel, runtimes differ in whether they cut the input or leave it.
+pub(super) fn same_padding(
+    size: [usize; 2],
+    window: &WindowAttributes,
+    upper: bool,
+) -> Result<[usize; 4], [&'static str; 2]> {
     let mut padding = [0; 4];
     for axis in 0..2 {
         let out = size[axis].div_ceil(window.stride[axis]);
-        let needed = out.checked_sub(1)?.checked_mul(window.stride[axis])?.checked_add(span(window, axis))?;
+        let between = out.checked_sub(1).and_then(|gaps| gaps.checked_mul(window.stride[axis]));
+        let needed = between.and_then(|between| between.checked_add(span(window, axis)));
+        let needed = needed.ok_or(["an input that is not empty", "none"])?;
         // Half of a single pixel that is too many, rounded towards zero, is none before the input.
         let fits = needed >= size[axis] || (upper && needed + 1 == size[axis]);
         if !fits {
-            return None;
+            return Err(["padding that is not negative", "a stride that is longer than the kernel"]);
         }
         let total = needed.saturating_sub(size[axis]);
         let (small, large) = (total / 2, total - total / 2);
         (padding[axis], padding[axis + 2]) = if upper { (small, large) } else { (large, small) };
     }
-    Some(padding)
+    Ok(padding)
 }
 
 /// NumPy's broadcasting of two shapes.

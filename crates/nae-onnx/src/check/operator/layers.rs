@@ -26,7 +26,7 @@ impl Interpreter<'_, '_> {
         };
         let same = match a.string("auto_pad", "NOTSET")? {
             "NOTSET" => None,
-            "VALID" => Some(Some([0; 4])),
+            "VALID" => Some(Ok([0; 4])),
             "SAME_UPPER" => Some(shape::same_padding(size, &window, true)),
             "SAME_LOWER" => Some(shape::same_padding(size, &window, false)),
             other => return Err(self.wrong("auto_pad", "NOTSET, VALID, SAME_UPPER or SAME_LOWER", excerpt(other))),
@@ -35,9 +35,7 @@ impl Interpreter<'_, '_> {
             if a.has("pads") && window.padding != [0; 4] {
                 return Err(self.wrong("pads", "none beside auto_pad", "some"));
             }
-            window.padding = padding.ok_or_else(|| {
-                self.wrong("auto_pad", "padding that is not negative", "a stride that is longer than the kernel")
-            })?;
+            window.padding = padding.map_err(|[expected, found]| self.wrong("auto_pad", expected, found))?;
         }
         for axis in 0..4 {
             let span = shape::span(&window, axis % 2);
