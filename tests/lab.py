@@ -13,6 +13,8 @@ RESULTS = Path("models/results/lab")
 LAB = Path(os.environ.get("LAB", "target/lab"))
 # Seeds are how many, 0 to that less one, or a list of them.
 KEYS = {"name": (str,), "settings": (str,), "like": (str,), "scale": (str,), "seeds": (int, list)}
+# Without it, all cells of the settings.
+OPTIONAL = {"cells": (list,)}
 
 
 def queue():
@@ -27,11 +29,12 @@ def queue():
     names = set()
     for number, entry in enumerate(entries.get("experiment", []), 1):
         where = f"{QUEUE}, experiment {number}"
+        known = KEYS | OPTIONAL
         for key in sorted(set(entry) | set(KEYS)):
-            if key not in KEYS:
-                sys.exit(f"{where}: there is no key `{key}`; known: {', '.join(KEYS)}")
-            if type(entry.get(key)) not in KEYS[key]:
-                expected = " or ".join(kind.__name__ for kind in KEYS[key])
+            if key not in known:
+                sys.exit(f"{where}: there is no key `{key}`; known: {', '.join(known)}")
+            if type(entry.get(key)) not in known[key]:
+                expected = " or ".join(kind.__name__ for kind in known[key])
                 sys.exit(f"{where}: expected `{key}` to be of type {expected}, found {entry.get(key)!r}")
         if isinstance(entry["seeds"], int):
             entry["seeds"] = list(range(entry["seeds"]))
@@ -41,8 +44,17 @@ def queue():
             sys.exit(f"{where}: expected a name of its own, fit for a folder, found {entry['name']!r}")
         if not Path(entry["settings"]).is_file():
             sys.exit(f"{where}: {entry['settings']}: there is no such file")
+        cells = [cell["name"] for cell in cells_of(entry)]
+        for cell in entry.get("cells", []):
+            if cell not in cells:
+                sys.exit(f"{where}: {entry['settings']}: there is no cell {cell!r}; known: {', '.join(cells)}")
         names.add(entry["name"])
         yield entry
+
+
+def cells_of(entry):
+    """The cells in the settings of an experiment."""
+    return tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
 
 
 def lines(path):
@@ -55,15 +67,14 @@ def lines(path):
 
 
 def unfinished(entry, seed):
-    """The cells of an experiment that models/results/lab does not have finished for a seed, and those they start from."""
-    cells = tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
+    """An experiment's cells that are wanted and not finished in models/results/lab for a seed, and those they start from."""
     found = lines(RESULTS / f"{entry['name']}.jsonl")
     finished = {look["cell"] for look in found if look["finished"] and look["seed"] == seed}
     # The program passes these over; with nothing else left it need not be started.
     finished |= {model["cell"] for model in lines(LAB / entry["name"] / "cells.jsonl") if model["seed"] == seed}
-    starts = {cell["name"]: cell.get("pretrained") for cell in cells}
+    starts = {cell["name"]: cell.get("pretrained") for cell in cells_of(entry)}
     # What others start from has no looks, and is wanted for them alone.
-    ends = [name for name in starts if name not in starts.values()]
+    ends = [name for name in starts if name not in starts.values() and name in entry.get("cells", starts)]
     left = [name for name in ends if name not in finished]
     wanted = {starts[cell] for cell in left} - {name for name in starts if is_trained(LAB / entry["name"] / f"{name}-0")}
     return [name for name in starts if name in left or name in wanted]
@@ -151,4 +162,7 @@ if __name__ == "__main__":
     # Its output may go to a program that stops reading, such as `head`.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     commands = {"work": work, "collect": collect, "status": status, "check": lambda: list(queue())}
+    if len(sys.argv) != 2 or sys.argv[1] not in commands:
+        print(f"usage: python3 tests/lab.py {'|'.join(commands)}", file=sys.stderr)
+        sys.exit(2)
     commands[sys.argv[1]]()

@@ -5,6 +5,7 @@
 #   tests/lab.sh status    how far it is
 #   tests/lab.sh stop      ends it within seconds, and writes what it found into models/results/lab
 #   tests/lab.sh collect   writes what it found, and leaves it running
+#   tests/lab.sh check     whether the queue can be read
 #
 # Runs lie in LAB (target/lab); the data sets in NAE_DATA. Stop it before anything is timed.
 set -euo pipefail
@@ -49,10 +50,11 @@ case ${1:-} in
     collect
     ;;
   collect) collect ;;
+  check) python3 tests/lab.py check ;;
   status)
     running && echo "running" || echo "not running"
     python3 tests/lab.py status
     ;;
-  -h | --help) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' ;;
-  *) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' ;;
+  *) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac

@@ -5,9 +5,10 @@
         cpu="--preset digits --held-out 9 --engine cpu" burn="--preset digits --held-out 9 --engine burn"
 
 Each way is a name and the arguments of a training run; the first is what the others are compared with. The file keeps every
-run, so a second call goes on where the first ended, also side by side with it; --only runs some of the ways, --only '' none
-(the table has what is there). Differences are given twice: of the means, with the error of two independent means; and by
-seed, over those that both ways have, where the same data are divided in the same way.
+run, so a second call goes on where the first ended, also side by side with it; a way whose runs there have other arguments is
+refused. --only runs some of the ways, --only '' none (the table has what is there). Differences are given twice: of the means,
+with the error of two independent means; and by seed, over those that both ways have, where the same data are divided in the
+same way.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import resource
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -30,8 +32,14 @@ parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to this, less 
 parser.add_argument("--only", help="run these ways alone, by name, with commas")
 arguments = parser.parse_args()
 
+for way in arguments.ways:
+    if "=" not in way:
+        sys.exit(f"expected NAME=ARGUMENTS, found {way!r}")
 ways = dict(way.split("=", 1) for way in arguments.ways)
 chosen = ways if arguments.only is None else [name for name in arguments.only.split(",") if name]
+for name in chosen:
+    if name not in ways:
+        sys.exit(f"--only: there is no way {name!r} among the arguments; known: {', '.join(ways)}")
 
 
 def kept():
@@ -71,6 +79,14 @@ def train(way, seed):
     )
 
 
+# A way is known by its name, and runs of others would stand below its arguments.
+for run in kept():
+    if ways.get(run["way"], run["arguments"]) != run["arguments"]:
+        sys.exit(
+            f"{arguments.file}: {run['way']}, seed {run['seed']}: expected a run by {ways[run['way']]!r}, found one by "
+            f"{run['arguments']!r}; give the way another name, or choose another file"
+        )
+
 for seed in range(arguments.seeds):
     for way in chosen:
         if not any((run["way"], run["seed"]) == (way, seed) for run in kept()):
@@ -88,6 +104,8 @@ for way, seeds in runs.items():
     seconds = statistics.fmean(run["processor_seconds"] for run in seeds.values())
     print(f"{way}: {len(seeds)} seeds, {seconds:.0f} processor seconds each; {ways[way]}")
 first = next(iter(ways))
+if first not in runs:
+    sys.exit(f"{arguments.file}: it has no run of {first!r}, which the other ways are compared with")
 for outliers in next(iter(runs[first].values()))["auroc"]:
     print(f"\n{outliers}")
     values = {way: {seed: run["auroc"][outliers] for seed, run in seeds.items()} for way, seeds in runs.items()}

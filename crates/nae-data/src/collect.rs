@@ -56,11 +56,11 @@ impl Collector {
         self.files.len()
     }
 
-    /// Adds the images of the file `name`, whose content is `bytes`; returns false if the limit is exceeded.
-    pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Samples>) -> bool {
+    /// Adds the images of the file `name`, whose content is `bytes`. The caller keeps to the limit, since it must before the
+    /// samples are made.
+    pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Samples>) {
         self.samples += images.iter().map(|image| image.values.len()).sum::<usize>() / self.shape.len();
         self.files.push(Gathered { name: name.to_owned(), sha256: Sha256::digest(bytes).into(), images });
-        self.samples <= self.limit()
     }
 
     /// Returns the images sorted by file name and position; the class is the first folder that not all files have in
@@ -118,7 +118,7 @@ mod tests {
         let form = ImageForm::resized(Shape::new(1, 1, 1), ResizeFilter::Bilinear);
         let mut collector = Collector::new(&form, MAX_VALUES);
         for (name, value) in files {
-            assert!(collector.add(name, &value.to_le_bytes(), vec![Samples { values: vec![*value], grid: None }]));
+            collector.add(name, &value.to_le_bytes(), vec![Samples { values: vec![*value], grid: None }]);
         }
         collector.finish().expect("valid")
     }

@@ -395,20 +395,17 @@ fn gather(
             .map(|(index, image)| form.samples(&image.pixels).map_err(|error| format!("{}{error}{of_one}", at(index))));
         Ok(Decoded::Images(bytes, greys, prepared.collect::<Result<Vec<_>, String>>()?))
     };
-    let too_many = || {
-        let what = format_args!("more than {limit} images or tiles of {shape}");
-        let todo = "give a part of them, or a larger --stride";
-        DataError::at(path, format_args!("{what}; {todo}"))
-    };
     files.visit_decoded(&wanted, &decode, &mut |name, decoded| {
         match decoded {
             Ok(Decoded::Coloured) => coloured = true,
-            Ok(Decoded::TooMany) => failure = Some(too_many()),
+            Ok(Decoded::TooMany) => {
+                let what = format_args!("more than {limit} images or tiles of {shape}");
+                let todo = "give a part of them, or a larger --stride";
+                failure = Some(DataError::at(path, format_args!("{what}; {todo}")));
+            }
             Ok(Decoded::Images(bytes, greys, values)) => {
                 grey += greys;
-                if !collector.add(name, &bytes, values) {
-                    failure = Some(too_many());
-                }
+                collector.add(name, &bytes, values);
             }
             Err(reason) if corrupt == Corrupt::Refuse => {
                 let problem = format_args!("{name}: {reason}; mend or remove it, or leave --strict out");

@@ -205,6 +205,10 @@ impl Comparison {
             let (name, method) = (self.config.name().to_owned(), method.name());
             return Err(CompareError::Preset { name, method, epochs }.into());
         }
+        // Before anything is trained.
+        for &latent_dim in &self.latent_dims {
+            self.plain(latent_dim, epochs).map_err(CompareError::from)?;
+        }
         let kept_choice = kept.iter().find_map(|part| match part {
             Part::Choice(choice) => Some(choice.clone()),
             Part::Seed(_) => None,
@@ -218,7 +222,8 @@ impl Comparison {
             }
         };
         // If several are equal, the smallest, since it reconstructs least outside the data.
-        let best = choice.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let finite = choice.iter().filter(|(_, auroc)| auroc.is_finite());
+        let best = finite.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         let best = best.ok_or(CompareError::NoLatentDim)?.0;
 
         let mut seeds = Vec::new();
@@ -284,7 +289,9 @@ impl Comparison {
         let outcome = prepared.train(self.engine, device, &mut clock, stop, None)?;
         interrupted(stop)?;
         let seconds = started.elapsed().as_secs_f64();
-        let epochs = (seconds / clock.seconds_an_epoch()).round().max(1.0) as usize;
+        // An epoch of pre-training is one of each manifold's autoencoder; they differ in D_z alone.
+        let autoencoders = 1 + self.config.manifolds().len();
+        let epochs = (seconds / clock.seconds_an_epoch() * autoencoders as f64).round().max(1.0) as usize;
         Ok((prepared, Timed { model: outcome.model, kept_update: outcome.kept_update, seconds, epochs }))
     }
 
@@ -296,13 +303,18 @@ impl Comparison {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Autoencoder, CompareError> {
+        let model = prepared.train_autoencoder(&self.plain(latent_dim, epochs)?, self.engine, device, stop)?;
+        interrupted(stop)?;
+        Ok(model)
+    }
+
+    /// The settings of the plain autoencoder: those of the NAE's pre-training, without its further manifolds.
+    fn plain(&self, latent_dim: usize, epochs: usize) -> Result<Config, ConfigError> {
         let mut raw = self.config.raw().clone();
         *raw.architecture.latent_dim_mut() = latent_dim;
         raw.pretraining.epochs = epochs;
-        let config = Config::new(raw)?;
-        let model = prepared.train_autoencoder(&config, self.engine, device, stop)?;
-        interrupted(stop)?;
-        Ok(model)
+        raw.method = MethodKind::Ae;
+        Config::new(raw)
     }
 }
 
@@ -389,6 +401,27 @@ mod tests {
         assert!(message.contains("digits") && message.contains("pretraining.epochs = 0"), "{message}");
         let message = refused(|raw| raw.method = MethodKind::Vae);
         assert!(message.contains("method \"vae\""), "{message}");
+    }
+
+    /// The plain autoencoder has one manifold, whatever the NAE's; and a D_z without a network is found before training.
+    #[test]
+    fn the_plain_autoencoder_is_the_pre_training_of_one() {
+        let mut raw = nae_train::config::preset::load("digits").expect("valid").raw().clone();
+        raw.training.fixed_manifold = true;
+        raw.baselines.mpdr.manifolds = vec![16, 32];
+        let of = |latent_dims: &[usize]| Comparison {
+            config: Config::new(raw.clone()).expect("valid"),
+            seeds: Seeds::first(1).expect("one"),
+            latent_dims: latent_dims.to_vec(),
+            engine: Engine::Cpu,
+            data: None,
+        };
+        let plain = of(&[8]).plain(8, 7).expect("valid");
+        assert_eq!((plain.architecture().latent_dim(), plain.pretraining().epochs), (8, 7));
+        assert!(plain.manifolds().is_empty());
+        let done = |_: &Part| -> Result<(), CompareError> { panic!("nothing is trained") };
+        let error = of(&[8, 0]).run(&Device::flex(), &AtomicBool::new(false), &[], done).expect_err("refused");
+        assert!(matches!(error, CompareError::Config(_)), "{error}");
     }
 
     /// Otherwise parts of one comparison would continue with other data.

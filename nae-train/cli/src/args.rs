@@ -371,13 +371,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value = "5")]
     pub(crate) seeds: Seeds,
     /// Held-out classes, one comparison each.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
+    #[arg(long, value_delimiter = ',', default_value = "1,9", value_name = "DIGITS")]
     pub(crate) held_out: Vec<u8>,
     /// The folder of a data set that is not part of the program, or the folder above it [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Latent dimensions to try for the plain autoencoder.
-    #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
+    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64", value_name = "D_Z")]
     pub(crate) latent_dims: Vec<usize>,
     /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
@@ -521,7 +521,7 @@ impl ExperimentArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ScaleArg {
-    /// Takes seconds, to test that it runs.
+    /// Takes seconds a model, to test that it runs.
     Smoke,
     /// For two cores, with smaller networks and shorter training.
     Cpu,
@@ -543,4 +543,15 @@ impl From<ScaleArg> for Scale {
 pub(crate) struct PresetsArgs {
     /// Print this preset's TOML.
     pub(crate) name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_of_lists_are_read_as_they_are_typed() {
+        let Some(Command::Compare(args)) = Cli::parse_from(["nae-train", "compare"]).command else { panic!("compare") };
+        assert_eq!((args.held_out, args.latent_dims), (vec![1, 9], vec![8, 16, 32, 64]));
+    }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use burn::tensor::Device;
 use nae_data::DATA_FOLDER;
 use nae_data::own::Corrupt;
 use nae_lab::experiments::Scale;
@@ -11,9 +12,10 @@ use nae_lab::experiments::pictures::along_training;
 use nae_lab::experiments::pictures::bimodal;
 use nae_lab::experiments::pictures::latent_dim;
 use nae_lab::experiments::pictures::random_init;
-use nae_lab::experiments::pictures::{Made, PicturesError, mnist_without_nine};
+use nae_lab::experiments::pictures::{Made, PicturesError, claim, mnist_without_nine};
 use nae_onnx::file;
 use nae_train::commit;
+use nae_train::engine::EngineChoice;
 use nae_train::report::progress::Bars;
 use nae_train::run::Prepared;
 use serde_json::json;
@@ -33,8 +35,12 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
     if args.seeds.is_some() {
         bail!("{}: its pictures show the seed {SEED}; leave --seeds out", args.experiment.name());
     }
+    let mnist = mnist(args)?;
+    let (device, engine) = args.compute.open(None, args.quiet)?;
+    // Held until the results are written.
+    let _lock = claim(&args.experiment.name(), Scale::from(args.scale), args.compute.device, path)?;
     let stop = stop_on_interrupt()?;
-    let made = match make(args, path, &stop) {
+    let made = match make(args, mnist.as_deref(), path, engine, &device, &stop) {
         Ok(made) => made,
         Err(error) => {
             if matches!(error.downcast_ref(), Some(PicturesError::Interrupted)) {
@@ -50,7 +56,6 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
             return Err(error);
         }
     };
-    std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
     let result = json!({
         "experiment": args.experiment.name(),
         "scale": Scale::from(args.scale),
@@ -80,7 +85,9 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
 fn work(args: &ReproduceArgs) -> &'static str {
     use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
     match (Scale::from(args.scale), args.experiment) {
-        (Scale::Smoke, _) => "seconds",
+        (Scale::Smoke, RandomInit | Bimodal) => "seconds",
+        (Scale::Smoke, ReconstructionError) => "seconds a model, eight of them",
+        (Scale::Smoke, _) => "seconds a model",
         (_, RandomInit | Bimodal) => "less than a minute",
         (Scale::Cpu, AlongTraining) => "about half an hour",
         (Scale::Cpu, ReconstructionError) => "eleven processor minutes an autoencoder, eight of them",
@@ -89,36 +96,45 @@ fn work(args: &ReproduceArgs) -> &'static str {
     }
 }
 
-fn make(args: &ReproduceArgs, path: &Path, stop: &AtomicBool) -> anyhow::Result<Made> {
-    let scale = Scale::from(args.scale);
-    let (device, engine) = args.compute.open(None, args.quiet)?;
-    if !args.quiet {
-        errln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
-    }
+/// The folder of MNIST; `None` for the illustration that draws its data.
+fn mnist(args: &ReproduceArgs) -> anyhow::Result<Option<PathBuf>> {
     if matches!(args.experiment, ExperimentArg::Bimodal) {
         if args.data.is_some() {
             bail!("bimodal draws its data: leave --data out");
         }
-        return Ok(bimodal(scale, SEED, &device, stop)?);
+        return Ok(None);
     }
     let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
         bail!(
             "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
         );
     };
-    let mnist = data.join("mnist");
-    let prepare = |config| Prepared::new(config, SEED, Some(&mnist), Corrupt::Skip);
+    Ok(Some(data.join("mnist")))
+}
+
+/// Makes the illustration in the folder `path`; `mnist` is what [`mnist`] found.
+fn make(
+    args: &ReproduceArgs,
+    mnist: Option<&Path>,
+    path: &Path,
+    engine: EngineChoice,
+    device: &Device,
+    stop: &AtomicBool,
+) -> anyhow::Result<Made> {
+    let scale = Scale::from(args.scale);
+    if !args.quiet {
+        errln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
+    }
+    let Some(mnist) = mnist else { return Ok(bimodal(scale, SEED, device, stop)?) };
+    let prepare = |config| Prepared::new(config, SEED, Some(mnist), Corrupt::Skip);
     let prepared = || -> anyhow::Result<Prepared> { Ok(prepare(mnist_without_nine(scale)?)?) };
     Ok(match args.experiment {
-        ExperimentArg::RandomInit => random_init(&prepared()?, engine, &device)?,
-        ExperimentArg::AlongTraining => along_training(&prepared()?, engine, &device, stop, Bars::new(args.quiet))?,
-        _ => {
-            std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
-            latent_dim(scale, prepare, path, engine, &device, stop, |dim| {
-                if !args.quiet {
-                    errln!("D_z = {dim}");
-                }
-            })?
-        }
+        ExperimentArg::RandomInit => random_init(&prepared()?, engine, device)?,
+        ExperimentArg::AlongTraining => along_training(&prepared()?, engine, device, stop, Bars::new(args.quiet))?,
+        _ => latent_dim(scale, prepare, path, engine, device, stop, |dim| {
+            if !args.quiet {
+                errln!("D_z = {dim}");
+            }
+        })?,
     })
 }

@@ -12,6 +12,7 @@ use nae_lab::experiments::detection::{self, DetectionError};
 use nae_lab::experiments::detection::{DetectionSettings, EXPERIMENTS};
 use nae_lab::experiments::gaussians8::{self, ExperimentError};
 use nae_lab::experiments::gaussians8::{DensitySettings, PAPER};
+use nae_lab::experiments::pictures::NAMES as PICTURES;
 use nae_onnx::file;
 use nae_terminal::progress::Progress;
 use nae_train::device::DeviceChoice;
@@ -26,11 +27,11 @@ use crate::{Done, pictures};
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
-    use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
-    if matches!(args.experiment, RandomInit | AlongTraining | ReconstructionError | Bimodal) {
+    let name = args.experiment.name();
+    if PICTURES.contains(&name.as_str()) {
         return pictures::run(args, &folder(args));
     }
-    let known = EXPERIMENTS.iter().find(|known| known.name == args.experiment.name());
+    let known = EXPERIMENTS.iter().find(|known| known.name == name);
     let paper = known.map_or(PAPER, |known| known.text);
     if args.print {
         out!("{paper}")?;

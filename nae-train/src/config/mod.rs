@@ -66,8 +66,8 @@ pub struct Pretraining {
     /// The learning rate at the end, reached by half a cosine (Loshchilov and Hutter, ICLR 2017, without restarts).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_learning_rate: Option<f64>,
-    /// c of the penalty c·‖w‖² on the encoder's weights. The authors' code uses 1e-4 here too (`train_step_ae`), while
-    /// the paper mentions it for NAE training only.
+    /// c of the penalty c·‖w‖² on the encoder's weights; without effect for methods that have no encoder. The authors' code
+    /// uses 1e-4 here too (`train_step_ae`), while the paper mentions it for NAE training only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub encoder_l2: f32,
     /// The weight of the mean ‖z‖² of the data in pre-training as an autoencoder, for ℝ^D; see
@@ -120,8 +120,8 @@ pub struct Training {
     pub batch_size: usize,
     /// Adam's learning rate; the initial one if `final_learning_rate` is given.
     pub learning_rate: f64,
-    /// The learning rate at the end, reached by half a cosine as in pre-training. The rates of encoder and decoder fall
-    /// in proportion.
+    /// The learning rate at the end, reached by half a cosine as in pre-training. The rates of encoder, decoder and
+    /// temperature fall in proportion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_learning_rate: Option<f64>,
     /// The encoder's learning rate, if it differs.
@@ -262,7 +262,7 @@ impl Config {
         if raw.method.is_fitted() {
             let image = architecture.image();
             if architecture.energy() != Energy::SquaredL2 {
-                let expected = "\"squared_l2\", with this method, which is a distance";
+                let expected = "\"squared-l2\", with this method, which is a distance";
                 return Err(ConfigError { key: "energy", expected, found: format!("{:?}", architecture.energy()) });
             }
             let network = if raw.method == MethodKind::Knn {
@@ -321,6 +321,7 @@ impl Config {
             })?;
         }
         sampler::check(&raw.sampler, architecture.latent_space())?;
+        check_effect(&raw, &architecture)?;
         let found = architecture.image();
         if let Some(features) = &raw.data.features {
             let expected = "a network for vectors of data.features.components numbers";
@@ -356,7 +357,7 @@ impl Config {
 
     /// The autoencoders on whose manifolds negative samples start: all of them for MPDR, and for an NAE those besides
     /// its own pre-trained autoencoder; none for other methods.
-    pub(crate) fn manifolds(&self) -> &[AutoencoderSpec] {
+    pub fn manifolds(&self) -> &[AutoencoderSpec] {
         &self.manifolds
     }
 
@@ -457,6 +458,45 @@ impl Config {
         let rate = self.false_positive_rate() as f32;
         self.confidence().map_or(Ok(rate), |confidence| confident_rate(count, rate, confidence as f32))
     }
+}
+
+/// Refuses settings that would be without effect beside the others.
+fn check_effect(raw: &RawConfig, architecture: &AutoencoderSpec) -> Result<(), ConfigError> {
+    use MethodKind::{Ae, Dae, Ganomaly, Glow, Igebm, Mpdr, Nae, Pixelcnn};
+    let refuse = |key, expected, found: String| Err(ConfigError { key, expected, found });
+    let (method, training) = (raw.method, &raw.training);
+    if matches!(method, Ganomaly | Igebm | Glow | Pixelcnn) && architecture.energy() != Energy::SquaredL2 {
+        let expected = "\"squared-l2\", with this method, whose score is no reconstruction error";
+        return refuse("energy", expected, format!("{:?}", architecture.energy()));
+    }
+    if architecture.latent_space() == LatentSpace::Sphere {
+        let expected =
+            "0 with latents on the sphere, where it is the same for all: it is for latent_space = \"euclidean\"";
+        if matches!(method, Nae | Ae | Dae | Mpdr) {
+            require("pretraining.latent_norm", raw.pretraining.latent_norm, expected, |weight| *weight == 0.0)?;
+        }
+        if method == Nae {
+            let weight = training.regularization.latent_norm;
+            require("training.regularization.latent_norm", weight, expected, |weight| *weight == 0.0)?;
+        }
+    }
+    if method != Nae {
+        return Ok(());
+    }
+    if training.fixed_manifold && !raw.sampler.start.is_latent() {
+        let expected = "false with this `sampler.start`: only latents are on a manifold";
+        return refuse("training.fixed_manifold", expected, "true".to_owned());
+    }
+    if training.fixed_decoder {
+        if let Some(rate) = training.decoder_learning_rate {
+            let expected = "nothing with `training.fixed_decoder`";
+            return refuse("training.decoder_learning_rate", expected, rate.to_string());
+        }
+        let weight = training.regularization.decoder_l2;
+        let expected = "0 with `training.fixed_decoder`";
+        require("training.regularization.decoder_l2", weight, expected, |weight| *weight == 0.0)?;
+    }
+    Ok(())
 }
 
 /// The autoencoders of MPDR's manifolds: `architecture`, or one for each requested D_z.

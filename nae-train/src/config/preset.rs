@@ -182,10 +182,12 @@ mod tests {
         let digits = PRESETS[0].text;
         let constant = parse(digits, "my.toml").expect("valid").pretraining();
         assert_eq!(constant.learning_rate_at(0.7), constant.learning_rate);
-        let text = digits.replace(
-            "[pretraining]",
-            "[pretraining]\nfinal_learning_rate = 1e-5\nencoder_l2 = 1e-4\nlatent_norm = 0.01",
-        );
+        let text = digits
+            .replace(
+                "[pretraining]",
+                "[pretraining]\nfinal_learning_rate = 1e-5\nencoder_l2 = 1e-4\nlatent_norm = 0.01",
+            )
+            .replace("\"sphere\"", "\"euclidean\"");
         let falling = parse(&text, "my.toml").expect("valid").pretraining();
         let middle = (falling.learning_rate + 1e-5) / 2.0;
         for (share, rate) in [(0.0, falling.learning_rate), (0.5, middle), (1.0, 1e-5)] {
@@ -202,6 +204,7 @@ mod tests {
     #[test]
     fn the_norm_of_latents_is_for_what_is_pre_trained_as_an_autoencoder() {
         let text = PRESETS[0].text.replace("[pretraining]", "[pretraining]\nlatent_norm = 0.01");
+        let text = text.replace("\"sphere\"", "\"euclidean\"");
         assert!(parse(&text, "my.toml").is_ok());
         let message = parse(&format!("method = \"wae\"\n{text}"), "my.toml").expect_err("refused").to_string();
         assert!(
@@ -224,6 +227,49 @@ mod tests {
         assert!(further(true, "[]").is_empty() && further(false, "[8]").is_empty());
         let message = of(true, "[8, 16]").expect_err("refused").to_string();
         assert!(message.contains("baselines.mpdr.manifolds") && message.contains("[8, 16]"), "{message}");
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        let plain = PRESETS[0].text;
+        let with = |text: &str, section: &str, line: &str| {
+            let changed = text.replacen(section, &format!("{section}\n{line}"), 1);
+            assert_ne!(changed, text, "{section} is not in the preset");
+            changed
+        };
+        let sphere = "latents on the sphere";
+        let from_data = plain
+            .replace("start = { perturbed_data = { max_scale = 0.3 } }", "start = \"data\"")
+            .replace("latent_chain = { steps = 5, step_size = 0.2, noise = 0.05 }\n", "");
+        let fixed = with(plain, "[training]", "fixed_decoder = true");
+        let ganomaly = format!("method = \"ganomaly\"\nenergy = \"l1\"\n{plain}");
+        for (text, key, said) in [
+            (with(plain, "[pretraining]", "latent_norm = 0.01"), "pretraining.latent_norm", sphere),
+            (
+                plain.replace("encoder_l2 = 1e-6", "encoder_l2 = 1e-6, latent_norm = 0.01"),
+                "training.regularization.latent_norm",
+                sphere,
+            ),
+            (with(&from_data, "[training]", "fixed_manifold = true"), "training.fixed_manifold", "only latents"),
+            (
+                with(&fixed, "[training]", "decoder_learning_rate = 1e-4"),
+                "training.decoder_learning_rate",
+                "fixed_decoder",
+            ),
+            (
+                fixed.replace("encoder_l2 = 1e-6", "encoder_l2 = 1e-6, decoder_l2 = 1e-6"),
+                "training.regularization.decoder_l2",
+                "fixed_decoder",
+            ),
+            (ganomaly.clone(), "`energy`", "no reconstruction error"),
+            (plain.replace("test = 0.2", "test = 0.0"), "data.split.test", "above 0"),
+        ] {
+            let message = parse(&text, "my.toml").expect_err(key).to_string();
+            assert!(message.contains(key) && message.contains(said), "{message}");
+        }
+        for valid in [from_data, fixed, ganomaly.replace("ganomaly", "vae")] {
+            assert!(parse(&valid, "my.toml").is_ok(), "{valid}");
+        }
     }
 
     #[test]

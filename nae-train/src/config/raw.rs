@@ -213,12 +213,14 @@ impl RawConfig {
             };
             return Err(ConfigError { key, expected, found: found.to_owned() });
         }
-        for (key, share) in [("data.split.validation", validation), ("data.split.calibration", Some(calibration))] {
+        for (key, share) in [
+            ("data.split.validation", validation),
+            ("data.split.calibration", Some(calibration)),
+            ("data.split.test", test),
+        ] {
             require(key, share.unwrap_or(0.5), "a share above 0 and below 1", |s| *s > 0.0 && *s < 1.0)?;
         }
-        let test = test.unwrap_or(0.0);
-        require("data.split.test", test, "a share of at least 0 and below 1", |s| (0.0..1.0).contains(s))?;
-        let taken = validation.unwrap_or(0.0) + calibration + test;
+        let taken = validation.unwrap_or(0.0) + calibration + test.unwrap_or(0.0);
         require("data.split", taken, "shares that leave at least 0.1 for training", |s| *s <= 0.9)
     }
 

@@ -7,6 +7,7 @@
 use nae_simd::{Planes, Size, Workspace, normalize};
 
 use crate::arch::LatentSpace;
+use crate::sample::langevin::SHORTEST;
 use crate::sample::metropolis::Proposal;
 use crate::sample::{ChainNoise, Langevin, Metropolis};
 
@@ -136,7 +137,7 @@ impl ShardChain<'_> {
                 let outward = dot(state, gradient);
                 gradient.iter_mut().zip(state).for_each(|(g, x)| *g -= x * outward);
             }
-            let norm = dot(gradient, gradient).sqrt().max(f32::MIN_POSITIVE);
+            let norm = dot(gradient, gradient).sqrt().max(SHORTEST);
             return gradient.iter_mut().for_each(|g| *g /= norm);
         }
         if self.temperature != 1.0 {

@@ -36,9 +36,15 @@ pub trait Objective {
 pub struct OptimizerStep<'a> {
     optimizer: &'a mut Optimizer,
     rate: f64,
+    first_rate: f64,
 }
 
 impl OptimizerStep<'_> {
+    /// The learning rate of this step as a part of the first one, for rates besides the weights'.
+    pub(super) fn factor(&self) -> f64 {
+        self.rate / self.first_rate
+    }
+
     /// Returns `model` after the step with `gradients`.
     pub(super) fn along<M: Module>(self, gradients: GradientsParams, model: M) -> M {
         self.optimizer.step(self.rate, model, gradients)
@@ -52,13 +58,15 @@ pub struct GradientMethod<O: Objective> {
     pub(super) kept: O::Kept,
     optimizer: Optimizer,
     rate: f64,
+    first_rate: f64,
 }
 
 impl<O: Objective> GradientMethod<O> {
     /// Starts from the state `model`.
     pub(super) fn begin(objective: O, model: O::Model, kept: O::Kept, settings: Pretraining) -> Self {
         let optimizer = Optimizer::new(settings.max_gradient_norm);
-        Self { objective, model, kept, optimizer, rate: settings.learning_rate }
+        let rate = settings.learning_rate;
+        Self { objective, model, kept, optimizer, rate, first_rate: rate }
     }
 
     /// The trained model.
@@ -69,7 +77,7 @@ impl<O: Objective> GradientMethod<O> {
 
 impl<O: Objective> Method for GradientMethod<O> {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let step = OptimizerStep { optimizer: &mut self.optimizer, rate: self.rate };
+        let step = OptimizerStep { optimizer: &mut self.optimizer, rate: self.rate, first_rate: self.first_rate };
         let (model, figures) = self.objective.update(&mut self.kept, self.model.clone(), x, step);
         self.model = model;
         figures

@@ -160,15 +160,23 @@ impl ScalarAdam {
         Self { rate, mean: 0.0, variance: 0.0, steps: 0 }
     }
 
-    /// Returns `value` after one step with `gradient`.
-    pub(crate) fn step(&mut self, value: f64, gradient: f64) -> f64 {
+    /// Changes the number `param` by one step with `gradient`, with `factor` times the learning rate. The gradient is with
+    /// respect to that number.
+    pub(super) fn update(&mut self, param: &mut Param<Tensor<1>>, gradient: f64, factor: f64) {
+        let value = f64::from(param.val().into_scalar::<f32>());
+        let value = self.step(value, gradient, factor) as f32;
+        // The parameter keeps its name, by which a running mean of the model finds it.
+        *param = param.clone().map(|old| Tensor::from_data(TensorData::new(vec![value], [1]), &old.device()));
+    }
+
+    fn step(&mut self, value: f64, gradient: f64, factor: f64) -> f64 {
         // A count from a stored state may have any value.
         self.steps = self.steps.saturating_add(1);
         self.mean = BETA_1 * self.mean + (1.0 - BETA_1) * gradient;
         self.variance = BETA_2 * self.variance + (1.0 - BETA_2) * gradient * gradient;
         let mean = self.mean / (1.0 - BETA_1.powi(self.steps));
         let variance = self.variance / (1.0 - BETA_2.powi(self.steps));
-        value - self.rate * mean / (variance.sqrt() + EPSILON)
+        value - self.rate * factor * mean / (variance.sqrt() + EPSILON)
     }
 }
 
@@ -232,8 +240,10 @@ mod tests {
                 assert!((end - start - way).abs() < 1e-6, "{}, by hand {way}, β₁ {beta_1}", end - start);
             }
             let mut number = ScalarAdam::new(RATE);
-            let end = GRADIENTS.iter().fold(2.0, |value, &gradient| number.step(value, gradient));
+            let end = GRADIENTS.iter().fold(2.0, |value, &gradient| number.step(value, gradient, 1.0));
             assert!((end - 2.0 - by_hand(0.9, &GRADIENTS)).abs() < 1e-12, "{end}");
+            let [half, whole] = [0.5, 1.0].map(|factor| ScalarAdam::new(RATE).step(0.0, 3.0, factor));
+            assert!((half - whole / 2.0).abs() < 1e-12, "{half} {whole}");
         }
     }
 

@@ -238,13 +238,13 @@ impl Objective for EvidenceBound {
     ) -> (VariationalAutoencoder, UpdateFigures) {
         let values = x.dims()[1..].iter().product::<usize>() as f64;
         let (gradients, figures) = self.gradients(noise, &model, x);
+        let factor = step.factor();
         let mut model = step.along(gradients, model).power_iteration();
         if let (Some(adam), Some(squares)) = (sigma, figures.get("energy")) {
             let log_sigma = f64::from(model.log_sigma());
             // ∂/∂log σ of D·log σ + D·squares/(2σ²).
             let gradient = values * (1.0 - squares * (-2.0 * log_sigma).exp());
-            let value = adam.step(log_sigma, gradient) as f32;
-            model.log_sigma = constant(value, &model.log_sigma.val().device());
+            adam.update(&mut model.log_sigma, gradient, factor);
         }
         (model, figures)
     }

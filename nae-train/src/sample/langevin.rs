@@ -197,10 +197,14 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec::<f32>().expect("energies and norms are float")
 }
 
-/// Scales each sample to unit length; zero stays zero.
+/// The least length that a gradient is divided by. The squares of shorter ones are lost in float32; divided by this, they
+/// stay short.
+pub(crate) const SHORTEST: f32 = 1e-18;
+
+/// Scales each sample to unit length; a sample near zero stays near zero.
 fn unit(x: Tensor<4>) -> Tensor<4> {
     let norm = dot(&x, &x).sqrt();
-    x / norm.clamp_min(f32::MIN_POSITIVE)
+    x / norm.clamp_min(SHORTEST)
 }
 
 /// The dot products of the samples of two batches, `[N, 1, 1, 1]`.
@@ -340,6 +344,16 @@ mod tests {
         let start = Tensor::zeros([1, 1, 1, 1], &device);
         let end = chain.run(start, 1.0, &mut NoiseSource::new(0, 0), steep, LatentSpace::Euclidean);
         assert!((end.state.into_scalar::<f32>() + 0.3).abs() < 1e-6);
+    }
+
+    /// The squares of the last one are zero in float32.
+    #[test]
+    fn short_gradients_have_unit_length_and_vanishing_ones_stay_short() {
+        for (each, length) in [(3.0, 1.0), (1e-15, 1.0), (1e-24, 0.0)] {
+            let unit = unit(Tensor::full([1, 32, 1, 1], each, &Device::flex()));
+            let found = floats(unit).iter().map(|v| f64::from(v * v)).sum::<f64>().sqrt();
+            assert!((found - length).abs() < 1e-4, "{each}: {found}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Measures of the progress of training that need no outliers; a run could be stopped by them.
 
 use burn::tensor::Tensor;
+use nae_core::calibration::Calibration;
 use pathfinding::kuhn_munkres::kuhn_munkres_min;
 use pathfinding::matrix::Matrix;
 
@@ -41,14 +42,14 @@ fn euclidean(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would accept as normal;
-/// both are energies. `None` if one of them is empty.
+/// The share of `negatives` that the threshold for a false-positive rate of `rate`, calibrated on `normal`, would accept
+/// as normal; both are energies. If they are too few for that rate, the threshold is their largest energy. `None` if one of
+/// them is empty, or `normal` has an energy that is not finite.
 pub(crate) fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
-    let mut normal = normal.to_vec();
-    normal.sort_by(f32::total_cmp);
-    let rank = ((1.0 - rate) * normal.len() as f64).ceil() as usize;
-    let threshold = normal.get(rank.clamp(1, normal.len().max(1)) - 1)?;
-    let below = negatives.iter().filter(|e| *e <= threshold).count();
+    let largest = normal.iter().copied().max_by(f32::total_cmp)?;
+    let calibration = Calibration::from_energies(&mut normal.to_vec()).ok()?;
+    let threshold = calibration.threshold(rate as f32).unwrap_or(largest);
+    let below = negatives.iter().filter(|e| **e <= threshold).count();
     (!negatives.is_empty()).then(|| below as f64 / negatives.len() as f64)
 }
 
@@ -89,11 +90,14 @@ mod tests {
         assert!((found - expected).abs() < 1e-6, "{found} {expected}");
     }
 
+    /// For n energies it is the ⌊rate·(n + 1)⌋th largest.
     #[test]
-    fn shares_are_counted_against_a_quantile() {
-        let normal: Vec<f32> = (1..=100u8).map(f32::from).collect();
-        assert_eq!(share_below_threshold(&[98.0, 99.0, 99.5, 1000.0], &normal, 0.01), Some(0.5));
+    fn shares_are_counted_against_the_conformal_threshold() {
+        let normal: Vec<f32> = (1..=199u8).map(f32::from).collect();
+        let share = |rate| share_below_threshold(&[197.0, 198.0, 199.0, 200.0], &normal, rate);
+        assert_eq!([0.01, 0.005, 0.001].map(share), [Some(0.5), Some(0.75), Some(0.75)]);
         assert_eq!(share_below_threshold(&[], &normal, 0.01), None);
         assert_eq!(share_below_threshold(&[1.0], &[], 0.01), None);
+        assert_eq!(share_below_threshold(&[1.0], &[f32::NAN, 1.0], 0.5), None);
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Takes seconds, to test that it runs.
+    /// Takes seconds a model, to test that it runs.
     Smoke,
     /// Takes minutes on two cores.
     Cpu,

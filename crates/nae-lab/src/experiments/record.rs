@@ -31,7 +31,7 @@ pub struct Record {
     pub device: DeviceChoice,
     /// The version of the program.
     pub version: String,
-    /// The text of the settings.
+    /// The text of the settings; empty for an illustration, whose settings are part of the program.
     pub settings: String,
     /// Whether the cells are candidates of a search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -152,6 +152,7 @@ mod tests {
     use super::*;
     use crate::experiments::Scale;
     use crate::experiments::detection::{CELLS, EXPERIMENTS, Finished};
+    use crate::experiments::pictures;
 
     fn experiment(data: &Path) -> detection::Experiment {
         let known = EXPERIMENTS.iter().find(|known| known.name == "mnist-holdout").expect("comes with the program");
@@ -219,6 +220,21 @@ mod tests {
             .expect("writes");
         let message = gather(&[a, older]).expect_err("other data").to_string();
         assert!(message.contains("SHA-256 is abc in the first and def"), "{message}");
+    }
+
+    #[test]
+    fn illustrations_are_passed_over_and_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let picture = folder.path().join("picture");
+        drop(pictures::claim("bimodal", Scale::Smoke, DeviceChoice::Cpu, &picture).expect("free"));
+        write(&folder.path().join("a"), 0, Some("abc"));
+        let gathered = crate::gather::gather(&[folder.path().to_owned()]).expect("one experiment");
+        assert_eq!(gathered.json["seeds"], serde_json::json!([0]));
+        let message = crate::gather::gather(&[picture]).expect_err("no cells").to_string();
+        assert!(
+            message.contains("picture: expected an experiment with cells or seeds, found the illustration bimodal"),
+            "{message}"
+        );
     }
 
     /// A finished model is not trained again, and with other data its result would stand for theirs.

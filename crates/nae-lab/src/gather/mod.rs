@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::experiments::detection::{DetectionError, SettingsError};
 use crate::experiments::gaussians8::{self, ExperimentError};
-use crate::experiments::record::{RECORD, RecordError};
+use crate::experiments::pictures;
+use crate::experiments::record::{RECORD, Record, RecordError};
 use nae_train::report::{CONFIG, RESUME};
 
 /// The combined results.
@@ -47,6 +48,14 @@ pub enum GatherError {
          folders; found neither", .0.display()
     )]
     Nothing(PathBuf),
+    /// The folder contains an illustration, of which there is nothing to combine.
+    #[error("{}: expected an experiment with cells or seeds, found the illustration {name}; leave the folder out", path.display())]
+    Illustration {
+        /// The path of the folder.
+        path: PathBuf,
+        /// The name of the illustration.
+        name: String,
+    },
     /// A file cannot be used.
     #[error("{}: {problem}", path.display())]
     File {
@@ -97,16 +106,20 @@ pub enum GatherError {
     Density(#[from] ExperimentError),
 }
 
-/// Reads `folders`, each that of an experiment or of a run, or one that contains such folders.
+/// Reads `folders`, each that of an experiment or of a run, or one that contains such folders. Illustrations among those
+/// are passed over.
 ///
 /// # Errors
 /// [`GatherError`], with the folders that do not belong together, and the property that differs.
 pub fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let mut found = Found::default();
     for folder in folders {
+        if let Some(name) = illustration(folder) {
+            return Err(GatherError::Illustration { path: folder.clone(), name });
+        }
         if !found.add(folder) {
             let mut inner = inner(folder)?;
-            inner.retain(|inner| found.add(inner));
+            inner.retain(|inner| illustration(inner).is_none() && found.add(inner));
             if inner.is_empty() {
                 return Err(GatherError::Nothing(folder.clone()));
             }
@@ -123,6 +136,12 @@ pub fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
             other: "of a run".to_owned(),
         }),
     }
+}
+
+/// The name of the illustration in `folder`, if it contains one. What is wrong with a record is said where it is used.
+fn illustration(folder: &Path) -> Option<String> {
+    let name = Record::read(folder).ok()??.experiment;
+    pictures::NAMES.contains(&name.as_str()).then_some(name)
 }
 
 #[derive(Default)]

@@ -187,7 +187,9 @@ fn as_text(runs: &[Run]) -> String {
     let origins: Vec<Origin> =
         runs.iter().map(|run| Origin { commit: run.figures.commit.clone(), engine: None }).collect();
     let note = origin::note(origins.iter());
-    format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}\n{FOOTNOTE}{note}", seeds.join(", "))
+    let footnote =
+        if rows.iter().any(|(_, selection, _)| *selection) { format!("\n{FOOTNOTE}") } else { String::new() };
+    format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}{footnote}{note}", seeds.join(", "))
 }
 
 #[cfg(test)]

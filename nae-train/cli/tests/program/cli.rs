@@ -437,3 +437,11 @@ fn completions_and_man_pages_know_the_commands() {
     let said = refused(nae_train().arg("man").arg(&file));
     assert!(said.contains(&format!("cannot write man pages to {}", file.display())), "{said}");
 }
+
+/// As they are typed.
+#[test]
+fn defaults_of_lists_are_shown_with_commas() {
+    let output = run(nae_train().args(["compare", "--help"]));
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(help.contains("[default: 1,9]") && help.contains("[default: 8,16,32,64]"), "{help}");
+}

@@ -261,6 +261,8 @@ fn one_process_works_on_a_folder() {
     let messages = [
         String::from_utf8(reproduce(folder.path(), &[]).stderr).unwrap(),
         refused(&mut detection_command("mnist-holdout", folder.path(), folder.path(), &[])),
+        refused(nae_train().args(["reproduce", "bimodal", "--scale", "smoke", "--out"]).arg(folder.path())),
+        refused(&mut detection_command("reconstruction-error", folder.path(), folder.path(), &[])),
     ];
     for message in messages {
         assert!(message.contains("another process works on the experiment there"), "{message}");
@@ -378,6 +380,7 @@ fn sets_in_files_are_beside_the_made_ones() {
     for name in ["Omniglot", "Fashion-MNIST", "half-digits", "chimeras", "uniform noise", "ConstantGray *"] {
         assert!(table.contains(name), "{name}: {table}");
     }
+    assert!(table.contains("\n* selection set: "), "{table}");
     assert!(table.contains("0.995") && !table.contains("not run"), "{table}");
 }
 

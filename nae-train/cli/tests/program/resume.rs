@@ -76,7 +76,7 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
         let text = replaced(text, "{ perturbed_data = { max_scale = 0.3 } }", "{ persistent = { restart = 0.05 } }");
         let text = replaced(&text, "latent_chain = { steps = 5, step_size = 0.2, noise = 0.05 }\n", "");
         replaced(&digits(&text), "temperature = 1.0", "temperature = 0.5")
-            .replace("average = 0.98", "temperature_learning_rate = 1e-3\nencoder_learning_rate = 1e-4")
+            .replace("average = 0.98", "average = 0.98\ntemperature_learning_rate = 1e-3\nencoder_learning_rate = 1e-4")
     };
     let mut fixed = short("digits-omi", &omi);
     fixed.training.fixed_manifold = true;

@@ -241,9 +241,8 @@ impl NaeMethod {
         else {
             return;
         };
-        let temperature = f64::from(self.model.temperature());
-        let value = adam.step(temperature.ln(), (negative - positive) / temperature);
-        self.model.log_temperature = constant(value as f32, &self.model.log_temperature.val().device());
+        let gradient = (negative - positive) / f64::from(self.model.temperature());
+        adam.update(&mut self.model.log_temperature, gradient, self.rate_factor);
     }
 }
 

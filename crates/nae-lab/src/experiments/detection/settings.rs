@@ -20,6 +20,7 @@ use nae_train::config::RawConfig;
 use nae_train::config::change::{config, parent, put};
 use nae_train::config::preset::PRESETS;
 use nae_train::config::text::{TextError, read};
+use nae_train::eval::SELECTION_SETS;
 
 /// An experiment that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -299,6 +300,7 @@ impl DetectionSettings {
         let cells: Vec<Cell> =
             raw.cells.iter().map(|cell| cell.checked(&base, &changes, origin)).collect::<Result<_, _>>()?;
         check_pretrained(&cells, origin)?;
+        check_sets(&cells, &raw.sets, origin)?;
         let cells = if search { candidates(cells, &raw.search, origin)? } else { cells };
         if search && cells.iter().all(|cell| cell.group == cell.name) {
             return Err(SettingsError::NoSearch(origin.to_owned()));
@@ -440,9 +442,35 @@ fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
+/// Checks that models can have the sets of outliers for which the cells have values of the paper: `sets`, or those that
+/// the program makes.
+fn check_sets(cells: &[Cell], sets: &[FileSet], origin: &str) -> Result<(), SettingsError> {
+    for cell in cells {
+        let made = made_sets(&cell.config);
+        let known = || sets.iter().map(|set| &set.name).chain(&made).map(String::as_str);
+        if let Some(name) = cell.paper.keys().find(|name| known().all(|other| other != name.as_str())) {
+            let origin = format!("{origin}, cell {}", cell.name);
+            return Err(SettingsError::unknown(&origin, "set of outliers", name, known()));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the outlier sets that the program makes for a run of `config`, which has whole images of a data set with
+/// a name. Of data of one class there are no chimeras, which is known only once they are read.
+fn made_sets(config: &Config) -> Vec<String> {
+    let source = config.source();
+    let [constant_gray, _] = SELECTION_SETS;
+    let held_out = config.held_out().map(|class| format!("{} {class} (held out)", source.class()));
+    let made = [format!("half-{}", source.class_plural()), "chimeras".to_owned(), "uniform noise".to_owned()];
+    held_out.into_iter().chain(made).chain([constant_gray.to_owned()]).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use nae_data::own::Corrupt;
     use nae_train::config::{ManifoldDiffusion, MethodKind, Training};
+    use nae_train::run::Prepared;
 
     use super::*;
 
@@ -572,5 +600,37 @@ mod tests {
         );
         let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
         assert!(said.contains("cell digit-0"), "{said}");
+        let known = "digit 1 (held out), half-digits, chimeras, uniform noise, ConstantGray";
+        for name in ["digit 2 (held out)", "Chimeras"] {
+            let said = message("\"digit 1 (held out)\" = {", &format!("{name:?} = {{"));
+            let expected = format!("mine.toml, cell digit-1: there is no set of outliers `{name}`; known: {known}");
+            assert!(said.contains(&expected), "{said}");
+        }
+        // Sets in files come first.
+        let text = EXPERIMENTS.iter().find(|known| known.name == "mnist-ood").expect("there").text;
+        let wrong = text.replacen("\"Omniglot\" = {", "\"Omniglott\" = {", 1);
+        let said = DetectionSettings::parse(&wrong, "mine.toml", Scale::Smoke, false).expect_err("wrong").to_string();
+        assert!(
+            said.contains(
+                "cell mnist: there is no set of outliers `Omniglott`; known: Omniglot, Fashion-MNIST, half-digits"
+            ),
+            "{said}"
+        );
+    }
+
+    /// What settings may name is what a run has.
+    #[test]
+    fn the_sets_that_are_known_are_those_of_a_run() {
+        let digits = PRESETS.iter().find(|preset| preset.name == "digits").expect("comes with the program");
+        let held_out: Table = read(digits.text, digits.name).expect("valid");
+        let mut whole = held_out.clone();
+        let (data, key) = parent(&mut whole, "data.held_out").expect("a key of the preset");
+        data.remove(key).expect("a class");
+        for table in [held_out, whole] {
+            let config = config(table, digits.name).expect("valid");
+            let prepared = Prepared::new(config, 0, None, Corrupt::Refuse).expect("embedded");
+            let names: Vec<String> = prepared.outlier_sets().into_iter().map(|set| set.name).collect();
+            assert_eq!(made_sets(&prepared.config), names);
+        }
     }
 }

@@ -164,6 +164,7 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
             let ours = match (ours, not_numbers) {
                 (Some(ours), _) => ours.to_string(),
                 (None, 0) if absent.contains(&row.outliers.as_str()) => "files missing".to_owned(),
+                // The settings name only sets that there may be; of data of one class, there are no chimeras.
                 (None, 0) if is_trained(&row.cell) => "no such set".to_owned(),
                 (None, 0) => "not run".to_owned(),
                 (None, count) => format!("not a number ({count} of {})", row.seeds),
@@ -193,11 +194,12 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
         Some(1) => "ours of one seed".to_owned(),
         Some(seeds) => format!("ours as mean ± standard error over up to {seeds} seeds"),
     };
+    let footnote = if rows.iter().any(|row| row.selection) { format!("\n{FOOTNOTE}") } else { String::new() };
     let search = if settings.search { SEARCH } else { "" };
     let counted = settings.cells.iter().flat_map(|cell| tried(experiment, cell, finished).models);
     let note = origin::note(counted.map(|model| &model.origin));
     format!(
-        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}{note}",
+        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}{footnote}{search}{note}",
         settings.title,
         settings.source,
         scale.name(),
@@ -215,7 +217,68 @@ fn published(value: Option<Published>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use nae_train::device::DeviceChoice;
+    use nae_train::engine::EngineChoice;
+
     use super::*;
+    use crate::Seeds;
+    use crate::experiments::Scale;
+    use crate::experiments::detection::{DetectionSettings, EXPERIMENTS};
+
+    /// The table of mnist-ood with a model of the NAE whose own table has `rows`.
+    fn table(rows: &Value) -> String {
+        let known = EXPERIMENTS.iter().find(|known| known.name == "mnist-ood").expect("comes with the program");
+        let experiment = Experiment {
+            name: known.name.to_owned(),
+            settings: DetectionSettings::parse(known.text, known.name, Scale::Smoke, false).expect("valid"),
+            scale: Scale::Smoke,
+            seeds: Seeds::first(1).expect("one is a number of seeds"),
+            only: Vec::new(),
+            engine: EngineChoice::Auto,
+            device: DeviceChoice::Cpu,
+            data: PathBuf::new(),
+            checkpoint_every: Duration::MAX,
+            trace_outliers: false,
+        };
+        let finished = [Finished {
+            cell: "mnist".to_owned(),
+            seed: 0,
+            data_sha256: None,
+            auroc: serde_json::from_value(json!({ "normal_count": 1, "rows": rows })).expect("a table"),
+            selection_auroc: BTreeMap::new(),
+            kept_update: 0,
+            diverged: false,
+            processor_seconds: 0.0,
+            origin: origin::Origin::default(),
+        }];
+        terminal(&experiment, &super::rows(&experiment, &finished), &finished)
+    }
+
+    #[test]
+    fn the_mark_of_the_selection_set_is_explained_where_a_row_has_it() {
+        let of = |selection: bool| {
+            table(
+                &json!([{ "outliers": "ConstantGray", "count": 1, "selection": selection, "autoencoder": 0.5, "nae": 0.75 }]),
+            )
+        };
+        let marked = of(true);
+        assert!(marked.contains("ConstantGray *") && marked.ends_with(&format!("\n{FOOTNOTE}")), "{marked}");
+        let unmarked = of(false);
+        assert!(unmarked.contains("0.750") && !unmarked.contains("selection set"), "{unmarked}");
+    }
+
+    /// As chimeras of data of one class.
+    #[test]
+    fn a_set_that_a_trained_model_does_not_have_is_not_said_to_be_still_to_run() {
+        let text = table(&json!([]));
+        let of =
+            |cell: &str| text.lines().find(|line| line.contains(cell) && line.contains("chimeras")).expect("a row");
+        assert!(of("mnist").contains("no such set"), "{text}");
+        assert!(of("pixelcnn").contains("not run"), "{text}");
+    }
 
     #[test]
     fn a_seed_without_a_number_is_not_hidden_by_the_mean_of_the_others() {

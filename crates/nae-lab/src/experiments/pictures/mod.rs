@@ -15,18 +15,26 @@ pub use bimodal::bimodal;
 pub use latent_dim::latent_dim;
 pub use random_init::random_init;
 
+use std::fs::File;
+use std::path::Path;
+
 use burn::tensor::Tensor;
 use nae_core::Shape;
 use serde_json::Value;
 
 use super::Scale;
 use super::detection::{DetectionSettings, EXPERIMENTS, SettingsError};
+use super::record::{Record, RecordError};
 use nae_train::arch::spec::SpecError;
 use nae_train::config::Config;
+use nae_train::device::DeviceChoice;
 use nae_train::energy::mean;
 use nae_train::engine::Unsupported;
 use nae_train::report::{RunFolderError, images};
 use nae_train::run::RunError;
+
+/// The names of the illustrations on the command line.
+pub const NAMES: [&str; 4] = ["random-init", "along-training", "reconstruction-error", "bimodal"];
 
 /// The number of images side by side.
 const SHOWN: usize = 10;
@@ -70,6 +78,17 @@ pub enum PicturesError {
     /// It was stopped on request.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// Makes the folder `path` where it is not there, records in it that it is of the illustration `name`, and returns the lock
+/// of the folder, which lasts until it is dropped or the process ends.
+///
+/// # Errors
+/// [`RecordError`] if the folder has results of another experiment, scale, device or program version; or if another
+/// process works on it.
+pub fn claim(name: &str, scale: Scale, device: DeviceChoice, path: &Path) -> Result<File, RecordError> {
+    // An illustration's settings are part of the program, whose version is recorded.
+    Record::new(name, scale, device, "", Value::Null).claim(path)
 }
 
 /// The settings of MNIST without the digit 9, at a scale.
