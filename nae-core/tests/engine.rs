@@ -289,7 +289,7 @@ fn values_whose_norm_overflows_are_normalised() {
     assert_eq!(arena[..4], [0.5, -0.5, 0.5, 0.5]);
 }
 
-/// Normalised values do not depend on a gain before them, up to the range of `f32` for their squares; beyond it there is an
+/// Normalized values do not depend on a gain before them, up to the range of `f32` for their squares; beyond it there is an
 /// error, and not a result as of values that are all equal.
 #[test]
 fn a_variance_beyond_f32_is_no_result() {

@@ -184,7 +184,7 @@ fn faults_are_named() {
     assert_eq!(layer(0, 44, &f32::INFINITY.to_le_bytes()), LayerFault::Parameter);
     assert_eq!(layer(0, 48, &[0xFF, 0xFF]), LayerFault::Weights);
     assert_eq!(layer(1, 48, &[1]), LayerFault::Reserved);
-    // The group normalisation: groups, type, epsilon, scales.
+    // The group normalization: groups, type, epsilon, scales.
     assert_eq!(layer(12, 2, &[0]), LayerFault::Kind);
     assert_eq!(layer(12, 2, &[3]), LayerFault::Geometry);
     assert_eq!(layer(12, 3, &[1]), LayerFault::Quantization);

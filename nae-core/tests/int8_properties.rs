@@ -1,4 +1,4 @@
-//! Properties of the quantised kernels: layers of any geometry equal a reference written straight
+//! Properties of the quantized kernels: layers of any geometry equal a reference written straight
 //! from the definition, in every layout; slices that do not fit are no panic.
 #![allow(clippy::unwrap_used)]
 

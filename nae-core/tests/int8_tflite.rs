@@ -1,4 +1,4 @@
-//! The quantised kernels against TFLite's built-in reference kernels, bit for bit, in every layout.
+//! The quantized kernels against TFLite's built-in reference kernels, bit for bit, in every layout.
 //! The vectors are made by `tests/int8/make_vectors.py`.
 #![allow(clippy::unwrap_used)]
 

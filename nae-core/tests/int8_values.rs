@@ -1,4 +1,4 @@
-//! Requantisation, norms, sums for the energy and packing of the quantised kernels.
+//! Requantization, norms, sums for the energy and packing of the quantized kernels.
 #![allow(clippy::unwrap_used)]
 
 #[path = "int8/rounding.rs"]

@@ -76,7 +76,7 @@ fn multiplications_are_counted_at_every_place() {
 }
 
 /// A transposed convolution multiplies each value of its input once with each weight, whatever its stride; a pooling reads a
-/// window for each value of its output; group normalisation has two parameters a channel.
+/// window for each value of its output; group normalization has two parameters a channel.
 #[test]
 fn work_and_parameters_are_counted_by_kind() {
     let mut graph = Graph::new(Shape::new(1, 4, 4));

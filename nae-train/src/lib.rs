@@ -4,8 +4,11 @@
 //! [`arch`] defines the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] computes
 //! losses and updates, [`train`] contains the training loop, [`eval`] evaluates, [`export`] writes the model file,
 //! [`deploy`] measures the loss from 8-bit quantization, [`report`] writes the run folder. [`run`] combines them.
-//! [`plan`] chooses settings for a user's own data, and [`own`] makes a run with them; [`device`] selects the hardware,
-//! and [`engine`] computes on the CPU. [`commit`] names the program in records.
+//! [`plan`] chooses settings for a user's own data, and [`own`] makes a run with them; [`form`] chooses whether images are
+//! trained whole, in tiles or as [`features`], by a [`trial`]. [`interrupted`] continues a run from its folder, and
+//! [`recorded`] prepares a finished one again. [`device`] selects the hardware, and [`engine`] computes on the CPU;
+//! [`shard`] cuts batches for its threads, [`tensors`] makes burn's tensors of images, and [`seed`] has the streams of
+//! random numbers. [`commit`] names the program in records.
 
 pub mod arch;
 pub mod commit;

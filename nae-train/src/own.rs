@@ -247,7 +247,7 @@ pub fn plan(
             return refuse(format!("{option}: it is for images, and {} is a table; leave it out", path.display()));
         }
         let trained = |units: usize| {
-            // Of so few rows there is no run; the plan says so.
+            // With so few rows the plan returns an error.
             if wishes.window.is_none() && units < plan::MIN_IMAGES {
                 return Vec::new();
             }

@@ -404,7 +404,7 @@ mod tests {
         let own = OwnTable { title: "pump".to_owned(), missing: Missing::Fill, window: None, columns };
         let config = draft_table(&own, 300).expect("enough");
         assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
-        let text = toml::to_string(config.raw()).expect("serialises");
+        let text = toml::to_string(config.raw()).expect("serializes");
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
         let damaged = text.replace("scale = 0.30000000000000004", "scale = 0.0");
         let message = preset::parse(&damaged, "again").expect_err("no scale").to_string();
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn a_plan_survives_its_file() {
         let config = draft(&own(), Transforms::default(), 300).expect("enough");
-        let text = toml::to_string(config.raw()).expect("serialises");
+        let text = toml::to_string(config.raw()).expect("serializes");
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
         assert_eq!(config.source().title(), "screws");
         assert!(text.contains("negative_bound = 3.0"), "{text}");

@@ -319,8 +319,8 @@ impl Prepared {
         Trace::new(&self.split.test, &self.outlier_sets(), engine, device)
     }
 
-    /// The stages of `count` new images that the trained `model` generates ([`NewImages::stages`]), with the same
-    /// random numbers in every picture of this run. `None` for a model without a decoder, and for settings without a
+    /// The stages of `count` new images that the trained `model` generates ([`NewImages::stages`]), `[N, C, H, W]` each and
+    /// on `device`, with the same random numbers in every picture of this run. `None` for a model without a decoder, and for settings without a
     /// latent chain.
     pub fn new_images(
         &self,

@@ -71,7 +71,7 @@ pub enum TrialError {
     #[error("expected settings for images, found some for a table")]
     Table,
     /// The energies of the autoencoder are not finite.
-    #[error("the energies of an autoencoder in this form are no numbers")]
+    #[error("the energies of an autoencoder in this form are not finite")]
     Diverged,
 }
 

@@ -59,7 +59,8 @@ fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), DataError>
     let gzipped = PathBuf::from(gzipped);
     let found = [path.to_owned(), gzipped].into_iter().find(|path| path.is_file());
     let Some(found) = found else {
-        return Err(DataError::at(path, "neither it nor its .gz is there").of_system(std::io::ErrorKind::NotFound));
+        return Err(DataError::at(path, "neither this file nor the same name with .gz exists")
+            .of_system(std::io::ErrorKind::NotFound));
     };
     let failed = |cause: std::io::Error| DataError::io(&found, &cause);
     let file = std::fs::File::open(&found).map_err(failed)?;

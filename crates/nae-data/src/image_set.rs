@@ -108,6 +108,9 @@ impl ImageSet {
     }
 
     /// Selects the samples of `units`, which are positions in [`units`](Self::units), in that order.
+    ///
+    /// # Panics
+    /// If a position is not below the number of units.
     pub fn select_units(&self, units: &[usize]) -> Self {
         let all = self.units();
         self.select(&units.iter().flat_map(|&unit| all[unit].clone()).collect::<Vec<_>>())
@@ -168,7 +171,10 @@ impl ImageSet {
         &self.labels
     }
 
-    /// The values of image `index`.
+    /// The values of image `index`: `shape().len()` values in the order channels, rows, columns (CHW).
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
     pub fn image(&self, index: usize) -> &[f32] {
         &self.values[index * self.shape.len()..][..self.shape.len()]
     }
@@ -204,7 +210,10 @@ impl ImageSet {
         self.with_values(self.values.iter().map(|v| 1.0 - v).collect())
     }
 
-    /// Selects the images at `indices`, in that order.
+    /// Selects the images at `indices`, in that order. An index may occur several times.
+    ///
+    /// # Panics
+    /// If an index is not below [`len`](Self::len).
     pub fn select(&self, indices: &[usize]) -> Self {
         Self {
             shape: self.shape,

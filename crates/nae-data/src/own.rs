@@ -253,7 +253,7 @@ pub(super) fn load_some(
 
 /// Chooses the side to train at. Files that cannot be read are ignored here; reading the images reports them.
 fn side(files: &Files) -> Result<usize, DataError> {
-    // Of images, by the side, of which only those up to the largest of `SIDES` differ.
+    // Number of images by side; all sides above the largest of `SIDES` count as one.
     let mut counts = [0_usize; SIDES[SIDES.len() - 1] + 1];
     let mut count = |side: usize| counts[side.min(SIDES[SIDES.len() - 1])] += 1;
     files.visit(&is_image, &mut |name, content| {
@@ -408,7 +408,7 @@ fn gather(
                 collector.add(name, &bytes, values);
             }
             Err(reason) if corrupt == Corrupt::Refuse => {
-                let problem = format_args!("{name}: {reason}; mend or remove it, or leave --strict out");
+                let problem = format_args!("{name}: {reason}; correct or remove it, or leave --strict out");
                 failure = Some(DataError::at(path, problem));
             }
             Err(reason) => skipped.push(Skipped { name: name.to_owned(), reason }),

@@ -195,7 +195,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
                     RowError::Missing(_) => {
                         "fill it in, remove the row, or have gaps taken for what they are with --missing fill"
                     }
-                    _ => "mend or remove the row, or remove the column",
+                    _ => "correct or remove the row, or remove the column",
                 };
                 DataError::new(format_args!("{}, line {}: {cause}; {hint}", file.display(), row.line))
             })?;

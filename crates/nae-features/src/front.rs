@@ -24,10 +24,14 @@ pub struct Front {
 
 impl Front {
     /// Combines `backbone` with a whitening to `components` components that is fitted on `images`: one after the other,
-    /// channels first, of the shape of [`Backbone::input`].
+    /// channels first, of the shape of [`Backbone::input`]. The whitening uses at most 100,000 places, of evenly spaced images.
+    /// There are fewer components if the backbone has fewer features.
     ///
     /// # Errors
     /// [`CompileError`] if `nae-simd` does not support a layer.
+    ///
+    /// # Panics
+    /// If an image has another number of values than the backbone's input.
     pub fn fit(backbone: &Backbone, images: &[&[f32]], components: usize) -> Result<Self, CompileError> {
         let [rows, columns] = backbone.grid();
         let raw = Self::new(backbone.projected(&Projection::identity(backbone.features())))?;
@@ -61,6 +65,9 @@ impl Front {
     /// Computes the features of images, which are channels first and of the backbone's input shape. Returns for each image the K
     /// values of each place, row by row. Uses as many threads as [`threads::count`](nae_simd::threads::count) returns; the
     /// result does not depend on their number.
+    ///
+    /// # Panics
+    /// If an image has another number of values than the backbone's input.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
         side_by_side(images, self.program.input(), |planes| {
             // Planes have their channels last, so the values of a place follow one another.

@@ -30,8 +30,13 @@ impl Moments {
         Self { count: 0, sums: zeros(length), products: zeros(length * (length + 1) / 2), around: zeros(length) }
     }
 
-    /// Adds a vector; values beyond the length are ignored.
+    /// Adds a vector of the length that was given to [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If the vector has another length.
     pub fn add(&mut self, vector: &[f32]) {
+        // The sums of a shorter vector would be those of fewer features, but divided by the same count.
+        assert_eq!(vector.len(), self.sums.len(), "expected a vector of the length of the others");
         if self.count == 0 {
             self.around = vector.iter().map(|&value| f64::from(value)).collect();
         }

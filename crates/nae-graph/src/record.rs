@@ -69,7 +69,7 @@ pub(crate) fn record(
             return Err(GraphError::NotInFile { layer: step.node, what: "depthwise convolution" });
         }
         Op::L2NormalizePlaces { .. } => {
-            return Err(GraphError::NotInFile { layer: step.node, what: "normalisation of each place" });
+            return Err(GraphError::NotInFile { layer: step.node, what: "normalization of each place" });
         }
         Op::Softmax => return Err(GraphError::NotInFile { layer: step.node, what: "softmax" }),
         Op::Concatenate { .. } => {

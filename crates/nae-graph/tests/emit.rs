@@ -24,7 +24,7 @@ fn transposed(input: usize, output: usize, kernel: usize) -> ConvTranspose2d {
     ConvTranspose2d::from_iohw(&vec![0.1; shape.iter().product()], shape, None).unwrap()
 }
 
-/// Group normalisation of one channel.
+/// Group normalization of one channel.
 fn norm(groups: usize, epsilon: f32) -> Op {
     GroupNormalize { groups, scale: vec![1.0], shift: vec![0.0], epsilon }.into()
 }

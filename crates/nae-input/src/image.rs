@@ -106,7 +106,7 @@ pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
 /// # Errors
 /// [`InputError::Image`], [`InputError::TooLarge`] and [`InputError::Npy`] name the file.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
-    let name = path.display().to_string();
+    let name = crate::path_name(path);
     if path.extension() == Some(OsStr::new("npy")) || bytes.starts_with(npy::MAGIC) {
         return npy::read(path, &name, bytes);
     }

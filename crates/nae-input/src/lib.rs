@@ -13,6 +13,7 @@ mod fit;
 pub mod image;
 mod jpeg;
 pub mod layout;
+mod name;
 mod npy;
 mod pixels;
 mod resize;
@@ -25,6 +26,7 @@ pub use self::image::{
     parse, prepare, read,
 };
 pub use nae_onnx::metadata::Transforms;
+pub use name::path_name;
 pub use pixels::{InputError, Named, Pixels};
 
 /// The largest size of a file, in bytes.

@@ -19,7 +19,7 @@ pub struct Pixels {
 /// An image and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
-    /// The file's path, followed by `[i]` for image i of a `.npy` file of several images.
+    /// The file's path ([`path_name`](crate::path_name)), followed by `[i]` for image i of a `.npy` file of several images.
     pub name: String,
     /// The image.
     pub pixels: Pixels,

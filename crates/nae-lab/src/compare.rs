@@ -57,8 +57,11 @@ pub enum CompareError {
     /// The configuration cannot be written.
     #[error(transparent)]
     Settings(#[from] toml::ser::Error),
-    /// The list of latent dimensions is empty.
-    #[error("no latent dimension to choose from")]
+    /// The list of latent dimensions is empty, or no autoencoder has a finite selection AUROC.
+    #[error(
+        "no latent dimension to choose from: expected at least one whose autoencoder has a finite selection AUROC, found none; \
+         give --latent-dims, or lower pretraining.learning_rate if the autoencoders diverge"
+    )]
     NoLatentDim,
     /// The preset does not train an NAE from a pre-trained autoencoder.
     #[error(
@@ -143,14 +146,14 @@ pub struct Summary {
 /// A mean and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean; NaN for no values.
     pub mean: f64,
-    /// The sample standard deviation divided by √n; NaN for one value.
+    /// The sample standard deviation divided by √n; NaN for one value or none.
     pub standard_error: f64,
 }
 
 impl Estimate {
-    /// The estimate from `values`.
+    /// The estimate from `values`. For no values, both fields are NaN, which is printed as a dash.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;

@@ -62,7 +62,7 @@
 //! |---|---|---|
 //! | sampling with a randomly initialized NAE | [`random_init`](crate::experiments::pictures::random_init) | `nae-train/cli/tests/program/pictures.rs` `on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model` |
 //! | samples during training; reconstructions of a digit held out | [`along_training`](crate::experiments::pictures::along_training) | `nae-train/cli/tests/program/pictures.rs` `training_leaves_samples_and_reconstructions` |
-//! | reconstruction error against D_z | [`latent_dim`](crate::experiments::pictures::latent_dim) | `nae-train/cli/tests/program/pictures.rs` `reconstruction_errors_have_a_row_for_each_latent_dimension` |
+//! | reconstruction error against D_z | [`reconstruction_error`](crate::experiments::pictures::reconstruction_error) | `nae-train/cli/tests/program/pictures.rs` `reconstruction_errors_have_a_row_for_each_latent_dimension` |
 //! | a bi-modal distribution | [`bimodal`](crate::experiments::pictures::bimodal) | `nae-train/cli/tests/program/pictures.rs` `two_clusters_are_drawn_under_both_models` |
 //! | new images of faces | [`EXPERIMENTS`](crate::experiments::detection::EXPERIMENTS) | `nae-train/cli/tests/program/reproduce.rs` `faces_are_divided_as_their_authors_say_and_drawn` |
 //!

@@ -103,7 +103,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
 ///
 /// # Errors
 /// As those of [`write()`].
-pub fn check_write(path: impl AsRef<Path>) -> Result<(), FileError> {
+fn check_write(path: impl AsRef<Path>) -> Result<(), FileError> {
     let path = path.as_ref();
     temporary(path).map(drop).map_err(|error| FileError::Write { path: path.to_owned(), error })
 }
@@ -123,13 +123,15 @@ pub fn check_output<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     check_write(path)
 }
 
-/// Makes the file at `path` and locks it until it is closed or the process ends. `None` if it is locked already. A file system
-/// that cannot lock, such as some of networks, is no error: the file is then not locked.
+/// Opens the file at `path`, makes it if there is none, and locks it until it is closed or the process ends. `None` if it is
+/// locked already. The content of an existing file is not changed. A file system that cannot lock, such as some of networks, is
+/// no error: the file is then not locked.
 ///
 /// # Errors
-/// The system's error if the file cannot be made.
+/// The system's error if the file cannot be opened for writing.
 pub fn lock(path: impl AsRef<Path>) -> io::Result<Option<File>> {
-    let file = File::create(path)?;
+    // Not `File::create`, which would empty a user's file of this name.
+    let file = File::options().create(true).write(true).truncate(false).open(path)?;
     let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     Ok((!is_taken).then_some(file))
 }
@@ -166,7 +168,7 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileError, check_output, check_write, read, write};
+    use super::{FileError, check_output, check_write, lock, read, write};
 
     #[test]
     fn replaces_whole_files_and_names_the_path() {
@@ -201,6 +203,20 @@ mod tests {
         assert!(message.contains("no/model.onnx: the folder") && message.ends_with("make it first"), "{message}");
         #[cfg(unix)]
         assert!(check_write("/dev/null").unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_lock_is_held_once_and_leaves_the_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        std::fs::write(&path, b"a user's notes").unwrap();
+        let held = lock(&path).unwrap().expect("nobody else has it");
+        assert!(lock(&path).unwrap().is_none());
+        drop(held);
+        assert_eq!(std::fs::read(&path).unwrap(), b"a user's notes");
+        assert!(lock(&path).unwrap().is_some());
+        assert!(lock(folder.path().join("new")).unwrap().is_some());
+        assert!(lock(folder.path().join("no/lock")).is_err());
     }
 
     /// The message names the file that was asked for, and not the temporary one.

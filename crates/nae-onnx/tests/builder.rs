@@ -183,15 +183,15 @@ fn impossible_group_normalisations_are_refused() {
     let message = |r: Result<Value, BuildError>| r.unwrap_err().to_string();
     let norm = GroupNorm { groups: 3, scale: &[1.0; 2], shift: &[0.0; 2], epsilon: 1e-5 };
     let e = message(g.group_norm("norm", x, &norm));
-    assert_eq!(e, "norm: group normalisation: 3 groups do not divide 2 channels");
+    assert_eq!(e, "norm: group normalization: 3 groups do not divide 2 channels");
     let e = message(g.group_norm("norm0", x, &GroupNorm { groups: 1, epsilon: 0.0, ..norm }));
-    assert_eq!(e, "norm0: group normalisation: an epsilon of 0");
+    assert_eq!(e, "norm0: group normalization: an epsilon of 0");
     let norm = GroupNorm { groups: 1, scale: &[1.0], shift: &[0.0; 2], epsilon: 1e-5 };
     let e = message(g.group_norm("norm1", x, &norm));
-    assert_eq!(e, "norm1: group normalisation needs 2 elements in its scale [2, 1, 1], found 1");
+    assert_eq!(e, "norm1: group normalization needs 2 elements in its scale [2, 1, 1], found 1");
 }
 
-/// Group normalisation from its operators is that of its formula, and passes the check.
+/// Group normalization from its operators is that of its formula, and passes the check.
 #[test]
 fn group_normalisation_is_its_formula() {
     let mut graph = GraphBuilder::new("g");

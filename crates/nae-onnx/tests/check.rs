@@ -156,7 +156,7 @@ fn bad_constants_are_refused() {
     let e = weight(|t| t.data_type = Some(10));
     assert_eq!(
         e,
-        "constant `encoder.0.weight`: expected elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantised, found Float16"
+        "constant `encoder.0.weight`: expected elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantized, found Float16"
     );
     let e = weight(|t| t.data_location = Some(1));
     assert_eq!(e, "constant `encoder.0.weight`: expected data in the model's own file, found external data");

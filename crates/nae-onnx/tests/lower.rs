@@ -121,7 +121,7 @@ fn constant(name: &str, dims: &[usize], seed: u64) -> TensorProto {
 
 #[test]
 fn other_peoples_graphs_are_lowered() {
-    // Batch normalisation after a convolution (folded), and alone (a layer of its own).
+    // Batch normalization after a convolution (folded), and alone (a layer of its own).
     let statistics = |mut list: Vec<TensorProto>| {
         list.extend([constant("s", &[2], 2), constant("b", &[2], 3), constant("mean", &[2], 4)]);
         list.push(TensorProto::floats("variance", &[2], &[0.5, 2.0]));
@@ -172,7 +172,7 @@ fn other_peoples_graphs_are_lowered() {
     compare(&by_hand(nodes, constants), 1e-6);
 }
 
-/// Group normalisation by our exporter, by PyTorch's, with the square as a power, and as ONNX's own operators.
+/// Group normalization by our exporter, by PyTorch's, with the square as a power, and as ONNX's own operators.
 /// The image is [N, 2, 3, 4]: a window of the last row alone.
 #[test]
 fn windows_are_rounded_up_where_a_file_says_so() {
@@ -378,7 +378,7 @@ fn group_normalisation_is_lowered_however_it_is_spelled() {
     let mut halfway = written_out;
     halfway[8].input[0] = "centered".into();
     let e = refusal(halfway, [constants, shapes()].concat());
-    assert!(e.ends_with("values of groups of channels are known in group normalisation only"), "{e}");
+    assert!(e.ends_with("values of groups of channels are known in group normalization only"), "{e}");
     let e =
         refusal(pytorch, [vec![constant("ones", &[1], 1), constant("zeros", &[1], 2)], shapes(), channels()].concat());
     assert!(e.ends_with("it scales or shifts groups"), "{e}");
@@ -405,7 +405,7 @@ fn what_cannot_be_lowered_is_named() {
     assert_eq!(e, "node `m`: operator Sub cannot be lowered: both operands are computed at run time");
     let norm = node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [1])]);
     let e = refusal(vec![norm, node("Div", &["x", "n"], "m", vec![])], vec![]);
-    assert_eq!(e, "layer 0 is a normalisation of each place, which a .nae file has no form for");
+    assert_eq!(e, "layer 0 is a normalization of each place, which a .nae file has no form for");
     let norm = node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [2])]);
     let e = refusal(vec![norm, node("Div", &["x", "n"], "m", vec![])], vec![]);
     assert_eq!(e, "node `n`: operator ReduceL2 cannot be lowered: its norm leaves out axis 1");

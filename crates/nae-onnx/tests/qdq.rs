@@ -1,4 +1,4 @@
-//! The digits model as ONNX Runtime's static quantiser writes it (made by `tests/python/qdq_vectors.py`), lowered and
+//! The digits model as ONNX Runtime's static quantizer writes it (made by `tests/python/qdq_vectors.py`), lowered and
 //! run, against what ONNX Runtime computes, and against the model it was made of.
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ fn close_to_onnx_runtime_and_to_the_model_before() {
     }
 }
 
-/// The quantiser leaves out every `Relu`; without them the model is another.
+/// The quantizer leaves out every `Relu`; without them the model is another.
 #[test]
 fn activations_that_were_left_out_are_there() {
     let nodes = |onnx: &[u8]| ModelProto::decode(onnx).unwrap().graph.unwrap().node;
@@ -75,7 +75,7 @@ fn what_cannot_be_folded_is_refused() {
         let conv = nodes.iter_mut().find(|node| node.op_type() == "Conv").unwrap();
         conv.input[0] = name;
     });
-    assert!(error.to_string().contains("quantised"), "{error}");
+    assert!(error.to_string().contains("quantized"), "{error}");
     // Another scale on the way back.
     let error = altered(|model| {
         let nodes = &mut model.graph.as_mut().unwrap().node;
@@ -84,7 +84,7 @@ fn what_cannot_be_folded_is_refused() {
         };
         nodes.iter_mut().find(image).unwrap().input[1] = "encoder.3_scale".to_owned();
     });
-    assert!(error.to_string().contains("as quantised"), "{error}");
+    assert!(error.to_string().contains("as quantized"), "{error}");
     // A scale of zero.
     let error = altered(|model| {
         let constants = &mut model.graph.as_mut().unwrap().initializer;

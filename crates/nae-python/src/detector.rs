@@ -320,7 +320,7 @@ impl Detector {
             };
             match axes(array.shape(), layout, network, several) {
                 Ok(axes) => Ok(Ok(Images { values: array.values()?, axes })),
-                // Of a list, it is the member that cannot be read.
+                // In a list, one member cannot be read, and the others can.
                 Err(problem) if several => Ok(Err(problem)),
                 Err(problem) => Err(PyValueError::new_err(problem)),
             }

@@ -84,7 +84,7 @@ def test_a_run_is_gone_on_with(tmp_path):
         ({"checkpoint_every": -1}, "checkpoint_every: expected seconds, 0 or more, found -1"),
         ({"experiment": "gaussians8", "cells": ["omi"]}, "gaussians8 has none"),
         ({"experiment": "gaussians8", "search": True}, "gaussians8 has nothing to search"),
-        ({"experiment": "mnist-ood", "search": True}, "no cell's method has values to try"),
+        ({"experiment": "mnist-ood", "search": True}, "no cell has values to search"),
     ],
 )
 def test_what_cannot_be_made_is_said(arguments, said, mnist, tmp_path):

@@ -58,7 +58,7 @@ def test_categories_and_gaps_mean_the_same_everywhere(mixed, mixed_model, tmp_pa
     detector, path = mixed_model.detector, tmp_path / "mixed.csv"
     mixed.to_csv(path, index=False)
     expected = detector.score(path).energies
-    assert {"kind", "level", "count"} == set(detector.metadata["columns"])
+    assert ["count", "kind", "level"] == sorted(detector.metadata["columns"])
     arrow = pyarrow.Table.from_pandas(mixed)
     for form in [mixed, polars.from_pandas(mixed), arrow, mixed.astype({"kind": "category"})]:
         np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
@@ -73,6 +73,8 @@ def test_a_series_is_scored_by_windows(readings):
         )
     scores = trained.detector.score(readings)
     assert len(scores) == 149 and scores.names[0] == "0-3" and scores.names[-1] == "296-299"
+    # The last row is in a window, too.
+    assert trained.detector.score(readings[:299]).names[-2:] == ["294-297", "295-298"]
     with pytest.raises(ValueError, match="table: expected at least 4 rows, as many as make one window, found 3"):
         trained.detector.score(readings[:3])
 

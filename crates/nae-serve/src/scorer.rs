@@ -111,9 +111,9 @@ struct LaneState {
     busy: usize,
     /// The number of batches that threads without a place are scoring.
     overdue: usize,
-    /// The number of threads given up so far; the next field counts those since the last exchange of the model or its
-    /// last score.
+    /// The number of threads given up so far.
     stuck: usize,
+    /// The number of threads given up since the last exchange of the model or its last score.
     stuck_of_model: usize,
     /// The model that scored last, and the time that it took for an image.
     pace: Option<(Weak<Model>, Duration)>,

@@ -25,10 +25,12 @@ pub enum Instructions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// There is no instruction set with this name.
-    #[error("`{0}` is no instruction set; expected `avx2` or `plain`, or nothing for the best there is")]
+    #[error(
+        "`{0}` is no instruction set; expected `avx2` or `plain`; unset NAE_INSTRUCTIONS to use the best available"
+    )]
     Unknown(String),
     /// The processor does not have it.
-    #[error("this processor does not have `avx2`; ask for nothing, and the best there is is taken")]
+    #[error("this processor does not have `avx2`; unset NAE_INSTRUCTIONS to use the best available")]
     Missing,
     /// The loops run on another instruction set already.
     #[error("the instruction set was chosen before: a process has one")]

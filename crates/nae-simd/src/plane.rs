@@ -64,8 +64,13 @@ impl Planes {
         planes
     }
 
-    /// Converts values from channels-first order.
+    /// Converts the values of `n` samples of `size`, `[N, C, H, W]` one after the other, from channels-first order.
+    ///
+    /// # Panics
+    /// If there are not `n` · `size.len()` values.
     pub fn from_channels_first(workspace: &Workspace, n: usize, size: Size, values: &[f32]) -> Self {
+        // With fewer values, the rest of the planes would keep the values of an earlier pass.
+        assert_eq!(values.len(), n * size.len(), "expected the values of {n} samples of {size:?}");
         let mut planes = Self::scratch(workspace, n, size);
         if size.c == 1 || size.h * size.w == 1 {
             planes.data.copy_from_slice(values);

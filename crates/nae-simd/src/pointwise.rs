@@ -140,7 +140,10 @@ impl Pair for Sum {
     }
 }
 
-/// Computes a + b, in place of a.
+/// Computes a + b, in place of a. Both must have as many values.
+///
+/// # Panics
+/// If the lengths differ, in builds with debug assertions; in others the last values are then wrong.
 pub fn add(a: &mut [f32], b: &[f32]) {
     each(Sum, a, b);
 }
@@ -160,7 +163,11 @@ pub fn multiply(a: &mut [f32], b: &[f32]) {
     each(Product, a, b);
 }
 
-/// Divides each vector of `len` numbers by its norm, or by `least` if that is larger, in place; returns the divisors.
+/// Divides each vector of `len` numbers by its norm, or by `least` if that is larger, in place; returns the divisors. Numbers
+/// after the last whole vector are not changed. With a `least` of 0, a vector of zeros becomes NaN.
+///
+/// # Panics
+/// If `len` is 0.
 pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
     x.chunks_exact_mut(len)
         .map(|vector| {

@@ -11,7 +11,7 @@ pub use known::wrong_result;
 pub use run::{Lengths, Memory};
 pub use work::{Kind, WORKS, Work, any_work};
 
-/// 32 bits that look random (the finaliser of MurmurHash3).
+/// 32 bits that look random (the finalizer of MurmurHash3).
 const fn hash(value: u32) -> u32 {
     let mut value = value.wrapping_add(0x9E37_79B9);
     value = (value ^ value >> 16).wrapping_mul(0x85EB_CA6B);

@@ -30,11 +30,6 @@ const _: () = assert!(
         && offset_of!(Alarm, state).is_multiple_of(align_of::<Filter>())
 );
 
-impl Alarm {
-    /// An alarm that is not started: zeros, as in a `static` of C.
-    pub const STOPPED: Self = Self { started: 0, state: MaybeUninit::zeroed() };
-}
-
 /// Starts an alarm, off and without a verdict, or restarts it. Among the last `window` verdicts, `raise` anomalies turn
 /// it on, and `clear` or fewer turn it off.
 ///

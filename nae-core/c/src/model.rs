@@ -39,11 +39,6 @@ const _: () = assert!(
         && offset_of!(Model, state).is_multiple_of(align_of::<CoreModel<'static>>())
 );
 
-impl Model {
-    /// A model that is not opened: zeros, as in a `static` of C.
-    pub const CLOSED: Self = Self { opened: 0, state: MaybeUninit::zeroed() };
-}
-
 /// Properties of a model.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]

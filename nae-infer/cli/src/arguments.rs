@@ -97,8 +97,8 @@ pub(crate) struct ManPages {
 #[cfg(feature = "serve")]
 const SERVE_HELP: &str = "\
 Settings come from the file of --config, then from variables like NAE_INFER_MODEL, then from the flags; \
-each goes over the one before. SIGHUP opens the model's file again; SIGTERM and Ctrl-C stop the service \
-once it has done what has come.
+each overrides the one before. SIGHUP opens the model's file again; SIGTERM and Ctrl-C stop the service \
+after it has finished the requests and frames that it has received.
 
 Examples:
   nae-infer serve --model model.onnx --source folder:frames
@@ -112,7 +112,8 @@ Examples:
 const SCORE_HELP: &str = "\
 An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C], \
 [N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its \
-columns are found by their names, and every row is scored. A file that cannot be read is reported, \
+columns are found by their names, and every row is scored, or every window of rows, the last of which ends at the last row. \
+Bytes of a file's name that are not UTF-8 are printed as \\xff. A file that cannot be read is reported, \
 the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed, \
 the exit status is 3 if anything is an anomaly.
 
@@ -171,9 +172,10 @@ pub(crate) struct Inspect {
 const CALIBRATE_HELP: &str = "\
 Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same \
 shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model \
-of nae-train says it, and is calibrated anew. The images must be normal and not from the training data: \
-a threshold from images the network has seen is too low. A file that is given several times is counted once. A file \
-that cannot be read is reported, the others are calibrated with, and the exit status is 1.
+of nae-train contains these settings, and only its calibration is replaced. The images must be normal and not from the training data: \
+a threshold from images the network has seen is too low. A file that is given several times \
+is counted once. Energies that are equal to the threshold are named: then the rate may be below its interval. \
+A file that cannot be read is reported, the others are used, and the exit status is 1.
 
 Examples:
   nae-infer calibrate theirs.onnx good -o model.onnx

@@ -73,7 +73,27 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     );
     // The model is written, even if nobody reads this output.
     unless_closed(said.map_err(Into::into))?;
+    if let Some(warning) = ties(&energies, threshold, low) {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What to say of energies that are equal to the threshold. The interval, whose lower end is `low`, is that of energies without
+/// ties; with ties, fewer of them are above the threshold than its rank says, perhaps none.
+fn ties(energies: &[f32], threshold: f32, low: f32) -> Option<String> {
+    let (count, tied) = (energies.len(), energies.iter().filter(|&&energy| energy == threshold).count());
+    if tied < 2 {
+        return None;
+    }
+    let (found, remedy) = if tied == count {
+        let remedy = "check that the model is an autoencoder of such images, and that they are not copies of one";
+        (format!("all {count} energies are {threshold}, the threshold"), remedy)
+    } else {
+        (format!("{tied} of {count} energies are {threshold}, the threshold"), "look for copies among the images")
+    };
+    let low = probability(low);
+    Some(format!("{found}, and only a higher one is an anomaly: the rate may be below {low}, also 0; {remedy}"))
 }
 
 fn threads() -> usize {

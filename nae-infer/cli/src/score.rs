@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use nae_infer::card::probability;
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
-use nae_infer::input::{InputError, Named, parse, table};
+use nae_infer::input::{InputError, Named, parse, path_name, table};
 use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, RowWindow};
 use nae_terminal::progress::Progress;
@@ -94,7 +94,7 @@ struct Rows {
 impl Rows {
     /// Reserves space for the paths, so that rows before and after the longest one are aligned.
     fn expect(&mut self, paths: &[PathBuf]) {
-        let width = |path: &PathBuf| printable(&path.display().to_string()).chars().count();
+        let width = |path: &PathBuf| printable(&path_name(path)).chars().count();
         let longest = paths.iter().map(width).max().unwrap_or(0);
         self.widths[0] = longest.min(WIDEST) as u16;
     }
@@ -219,11 +219,26 @@ impl Run<'_> {
         }
     }
 
-    fn take_rows(&mut self, path: &Path, columns: &Columns) -> Result<anyhow::Result<()>, TableError> {
+    /// Reads a table, and says which of its lines may hide rows.
+    fn read_table(&self, path: &Path) -> Result<table::Table, TableError> {
         let table = table::parse(path, &content(path)?)?;
+        if let (Some(line_breaks), false) = (table.line_breaks(), self.quiet) {
+            let say = || writeln!(io::stderr(), "note: {}: {line_breaks}", printable(&path_name(path)));
+            // A reader that is gone needs no note.
+            let _ = match &self.progress {
+                Some(progress) => progress.suspend(say),
+                None => say(),
+            };
+        }
+        Ok(table)
+    }
+
+    fn take_rows(&mut self, path: &Path, columns: &Columns) -> Result<anyhow::Result<()>, TableError> {
+        let table = self.read_table(path)?;
         let positions = table.positions(columns)?;
+        let path = path_name(path);
         Ok(table.rows().iter().try_for_each(|row| {
-            let name = format!("{}:{}", path.display(), row.line);
+            let name = format!("{path}:{}", row.line);
             let prepared = row.prepare(&positions, columns);
             self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
         }))
@@ -235,10 +250,10 @@ impl Run<'_> {
         columns: &Columns,
         window: RowWindow,
     ) -> Result<anyhow::Result<()>, TableError> {
-        let table = table::parse(path, &content(path)?)?;
+        let table = self.read_table(path)?;
         let mut windows = table.windows(columns, window)?;
+        let path = path_name(path);
         Ok(windows.try_for_each(|Prepared { first, last, values }| {
-            let path = path.display();
             let prepared = values.map_err(|(line, error)| {
                 anyhow::anyhow!("{path}:{line}: {error}; the window {first}-{last} is left out")
             });

@@ -11,7 +11,7 @@ use nae_core::calibration::Calibration;
 use nae_core::energy::Energy;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma};
 use nae_infer::{BackendKind, Detector};
-use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
+use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata, Reading, RowWindow};
 use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
 use predicates::str::{contains, diff, is_empty, is_match};
@@ -173,6 +173,118 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
     let pictures = ["score", "table.onnx", "rows.csv", "--heat-map", "maps"];
     folder.run(&pictures).code(2).stderr(contains("--heat-map is of images"));
     assert!(!folder.path("maps").exists());
+}
+
+/// A series is scored to its last row, and says which windows have no energy.
+#[test]
+fn the_last_window_of_a_series_ends_at_its_last_row() {
+    let folder = Folder::new();
+    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
+    metadata.columns = Some(Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap());
+    metadata.window = Some(RowWindow { rows: 16, stride: 16 });
+    metadata.replace_in(&mut model);
+    std::fs::write(folder.path("series.onnx"), model.encode_to_vec()).unwrap();
+
+    let header = (0..16).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
+    let row = |n: usize| (0..16).map(|c| format!("0.{}", (7 * n + 3 * c) % 10)).collect::<Vec<_>>().join(",") + "\n";
+    let rows: Vec<String> = (0..30).map(row).collect();
+    std::fs::write(folder.path("rows.csv"), format!("{header}\n{}", rows.concat())).unwrap();
+    std::fs::write(folder.path("end.csv"), format!("{header}\n{}", rows[14..].concat())).unwrap();
+    let score = |name: &str| folder.run(&["score", "series.onnx", name, "--json"]);
+    let found = |assert: &assert_cmd::assert::Assert| {
+        let lines = lines(&assert.get_output().stdout);
+        let of =
+            |line: &serde_json::Value| (line["input"].as_str().unwrap().to_owned(), line["energy"].as_f64().unwrap());
+        lines.iter().map(of).collect::<Vec<_>>()
+    };
+    let whole = found(&score("rows.csv").success().stderr(is_empty()));
+    let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["rows.csv:2-17", "rows.csv:16-31"]);
+    let end = found(&score("end.csv").success());
+    assert_eq!((end.len(), end[0].1), (1, whole[1].1));
+
+    // Line 19 has no reading: the rows before it are all scored, those after it are fewer than a window.
+    let (_, others) = rows[17].split_once(',').unwrap();
+    let gap = format!("{header}\n{},{others}{}", rows[..17].concat(), rows[18..].concat());
+    std::fs::write(folder.path("gap.csv"), gap).unwrap();
+    let assert = score("gap.csv").code(1).stderr(contains("gap.csv:19: expected a number in the column \"c0\""));
+    let assert = assert.stderr(contains("the window 16-31 is left out"));
+    let names: Vec<String> = found(&assert).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["gap.csv:2-17", "gap.csv:3-18"]);
+
+    // Windows depend on each other: the interval of independent ones is too narrow.
+    let assert = folder.run(&["inspect", "series.onnx"]).success().stdout(contains("16 rows, 16 from one to the next"));
+    assert.stdout(
+        contains("rate_interval").not().and(contains("0.01; its interval is in the report of the training run")),
+    );
+    let assert = folder.run(&["inspect", "series.onnx", "--json"]).success();
+    let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    assert!(card.get("rate_interval").is_none() && card["false_positive_rate"] == 0.01, "{card}");
+    let assert = folder.run(&["inspect", "model.onnx", "--json"]).success();
+    let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    assert!(card["rate_interval"].is_array(), "{card}");
+}
+
+/// A column with several inputs is one column of the table.
+#[test]
+fn columns_are_those_of_a_table() {
+    let folder = Folder::new();
+    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    let column = |name: &str, reading| Column { reading, ..Column::number(name, 0.5, 0.125, 4.0) };
+    let numbers = (0..253).map(|n| column(&format!("c{n}"), Reading::Number));
+    let is = |value: &str| column("colour", Reading::Is(value.to_owned()));
+    let inputs = numbers.chain([is("blue"), is("red"), column("c1", Reading::Absent)]).collect();
+    metadata.columns = Some(Columns::new(inputs, Missing::Fill).unwrap());
+    metadata.replace_in(&mut model);
+    std::fs::write(folder.path("table.onnx"), model.encode_to_vec()).unwrap();
+    let assert = folder.run(&["inspect", "table.onnx"]).success();
+    let assert = assert.stdout(contains("c251, c252, colour\n"));
+    assert.stdout(contains("; categories: colour (blue, red); an input for missing values: c1\n"));
+    let assert = folder.run(&["inspect", "table.onnx", "--json"]).success();
+    let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    let names: Vec<&str> = card["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!((names.len(), names[0], names[253]), (254, "c0", "colour"));
+    let colour = serde_json::json!({"column": "colour", "number": false, "values": ["blue", "red"], "missing": false});
+    assert_eq!(card["readings"][253], colour);
+    // The names are the header of a table for this model. A quote too many would hide rows of it.
+    let row = vec!["0.5"; 253].join(",");
+    let rows = |cells: [&str; 4]| cells.map(|cell| format!("{row},{cell}\n")).concat();
+    std::fs::write(
+        folder.path("rows.csv"),
+        format!("{}\n{}", names.join(","), rows(["red", "\"re\nd\"", "", "\"red\" "])),
+    )
+    .unwrap();
+    let score = ["score", "table.onnx", "rows.csv", "--json"];
+    let assert = folder.run(&score).success();
+    let assert = assert.stderr(contains("note: rows.csv: the lines 3 to 4 are one row"));
+    assert_eq!(lines(&assert.get_output().stdout).len(), 4);
+    folder.run(&[&score[..], &["--quiet"]].concat()).success().stderr(is_empty());
+    let hidden = rows(["\"red", "red", "\"red", "red"]);
+    std::fs::write(folder.path("rows.csv"), format!("{}\n{hidden}", names.join(","))).unwrap();
+    let refused = folder.run(&score).code(1).stdout(is_empty());
+    refused.stderr(contains("line 4: text after the closing quote of a cell that begins in line 2"));
+}
+
+/// Otherwise nobody could tell which of them is the anomaly.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_utf_8_stay_different() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("parts")).unwrap();
+    for name in [&b"x\xfe.png"[..], b"x\xff.png", "é.png".as_bytes()] {
+        let path = folder.path("parts").join(std::ffi::OsStr::from_bytes(name));
+        std::fs::copy(folder.path("a.png"), path).unwrap();
+    }
+    let assert = folder.run(&["score", "model.nae", "parts", "--json"]).success();
+    let found = lines(&assert.get_output().stdout);
+    let names: Vec<&str> = found.iter().map(|line| line["input"].as_str().unwrap()).collect();
+    assert_eq!(names, ["parts/x\\xfe.png", "parts/x\\xff.png", "parts/é.png"]);
+    let assert = folder.run(&["score", "model.nae", "parts"]).success();
+    assert.stdout(contains(" parts/x\\xfe.png ").and(contains(" parts/x\\xff.png ")));
 }
 
 /// Without loss they hold the same image.
@@ -787,6 +899,38 @@ fn calibrate_counts_a_file_once_however_often_it_is_given() {
         let linked = ["calibrate", "model.onnx", "link.npy", "good", "-o", "linked.onnx"];
         folder.run(&linked).success().stdout(contains("from 200 normal images")).stderr(contains("1 repetition is"));
     }
+}
+
+/// The printed interval is that of energies without ties: if the largest are equal, no image has to be above the threshold.
+#[test]
+fn calibrate_warns_of_energies_that_are_equal_to_the_threshold() {
+    let folder = Folder::new();
+    let image = |n: u64| (0..64).map(move |i| ((64 * n + i) * 2_654_435_761 % 251) as u8);
+    let images = |numbers: &[u64]| numbers.iter().flat_map(|&n| image(n)).collect::<Vec<u8>>();
+    let calibrate = || folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "ours.onnx"]).success();
+    folder.npy("normal.npy", "|u1", "(100, 8, 8)", &images(&[3; 100]));
+    let all = calibrate().stdout(contains("the rate lies between 0.00025 and 0.0362"));
+    let all = all.stderr(contains("warning: all 100 energies are "));
+    all.stderr(contains("the rate may be below 0.00025, also 0; check that the model is an autoencoder"));
+    // The largest of 100 energies is the threshold: of two copies of its image.
+    let numbers: Vec<u64> = (0..100).collect();
+    folder.npy("normal.npy", "|u1", "(100, 8, 8)", &images(&numbers));
+    calibrate().stderr(is_empty());
+    let scored = folder.run(&["score", "ours.onnx", "normal.npy", "--json"]).success();
+    let energies: Vec<f64> = lines(&scored.get_output().stdout).iter().map(|l| l["energy"].as_f64().unwrap()).collect();
+    let sorted = {
+        let mut numbers = numbers.clone();
+        numbers.sort_by(|&a, &b| energies[a as usize].total_cmp(&energies[b as usize]));
+        numbers
+    };
+    let (least, largest) = (sorted[0], sorted[99]);
+    let copied: Vec<u64> = numbers.iter().map(|&n| if n == least { largest } else { n }).collect();
+    folder.npy("normal.npy", "|u1", "(100, 8, 8)", &images(&copied));
+    calibrate().stderr(contains("warning: 2 of 100 energies are ").and(contains("look for copies among the images")));
+    // Equal energies elsewhere change nothing.
+    let copied: Vec<u64> = numbers.iter().map(|&n| if n == sorted[1] { least } else { n }).collect();
+    folder.npy("normal.npy", "|u1", "(100, 8, 8)", &images(&copied));
+    calibrate().stderr(is_empty());
 }
 
 /// A p-value is never 0, and a rate that is not 0 does not look like it.

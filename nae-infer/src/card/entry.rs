@@ -39,6 +39,8 @@ pub enum Value {
     Number(f32),
     /// Numbers, such as the ends of an interval.
     Numbers(Vec<f32>),
+    /// Values of any kind, such as one object for each column.
+    List(Vec<Value>),
     /// Values with names of their own.
     Fields(BTreeMap<&'static str, Value>),
 }

@@ -1,6 +1,7 @@
 //! Model files: the description ("card") that `nae-infer inspect` prints, and the settings that a
 //! [`Detector`](crate::Detector) needs beside the network. Networks are not run here.
 
+mod columns;
 mod entry;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,10 @@ pub use entry::{Card, Entry, Value};
 
 /// The first bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
+
+/// In place of the interval of a false-positive rate that windows of rows have.
+const DEPENDENT: &str =
+    "its interval is in the report of the training run, as windows of one stretch of rows depend on each other";
 
 /// A parsed and checked model file.
 #[derive(Debug, Clone)]
@@ -266,9 +271,7 @@ impl ScoringSettings {
             card.extend([Entry::text("fit", fit.name()), Entry::new("invert", invert, invert.to_string())]);
         }
         if let Some(columns) = columns {
-            let names: Vec<String> = columns.columns().iter().map(|column| column.name.clone()).collect();
-            let text = names.join(", ");
-            card.push(Entry::new("columns", Value::Texts(names), text));
+            card.extend(columns::entries(columns));
             card.push(Entry::text("missing", columns.missing().name()));
         }
         if let &Some(RowWindow { rows, stride }) = window {
@@ -297,8 +300,16 @@ impl ScoringSettings {
         }
         if let Some(t) = contract.threshold() {
             card.push(Entry::number("threshold", t.energy));
-            card.push(Entry::number("false_positive_rate", t.false_positive_rate));
-            let interval = contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95));
+            let mut rate = Entry::number("false_positive_rate", t.false_positive_rate);
+            // The interval is that of independent samples, and the file does not say of how many stretches the windows are.
+            let interval = match window {
+                Some(_) => {
+                    rate.text = format!("{}; {DEPENDENT}", rate.text);
+                    None
+                }
+                None => contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95)),
+            };
+            card.push(rate);
             if let Some(Ok((low, high))) = interval {
                 let text = format!("{} to {}, with a probability of 0.95", probability(low), probability(high));
                 card.push(Entry::new("rate_interval", [low, high], text));

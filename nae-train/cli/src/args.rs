@@ -3,8 +3,10 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
+use nae_data::DATA_FOLDER;
 use nae_graph::quantize::Ranges;
 use nae_lab::Seeds;
 use nae_lab::experiments::Scale;
@@ -510,6 +512,18 @@ pub(crate) enum ExperimentArg {
     ReconstructionError,
     /// Picture: two clusters in the plane, one latent dimension.
     Bimodal,
+}
+
+impl ReproduceArgs {
+    /// The folder with a sub-folder for each data set: that of `--data`, or of the environment.
+    pub(crate) fn data_folder(&self) -> anyhow::Result<PathBuf> {
+        let Some(data) = self.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
+            bail!(
+                "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
+            );
+        };
+        Ok(data)
+    }
 }
 
 impl ExperimentArg {

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
         match &args.calibrate {
             None => {
                 if !scales.is_empty() {
-                    errln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
+                    errln!("{}: it is quantized, and is deployed in f32 without --int8", display(&args.model));
                 }
                 graph
             }
@@ -80,14 +80,15 @@ fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()
     let model = display(&args.model);
     if metadata.transforms != Transforms::default() {
         errln!(
-            "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
+            "{model}: the .nae file does not contain the crop, padding and inversion of images (see nae-infer inspect): the \
+             device has to apply them"
         );
     }
     if metadata.columns.is_some() {
-        let windows = metadata.window.map(|_| " and forms windows of rows").unwrap_or_default();
+        let windows = metadata.window.map(|_| ", to form windows of rows").unwrap_or_default();
         errln!(
-            "{model}: the .nae file does not hold what is done to a table's columns (see nae-infer inspect): the device scales \
-             them{windows}, and gives the values as an image"
+            "{model}: the .nae file does not contain what is done to a table's columns (see nae-infer inspect): the device has \
+             to scale them{windows}, and to give the values as an image"
         );
     }
     if metadata.features.is_some() {

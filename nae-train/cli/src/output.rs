@@ -22,7 +22,7 @@ macro_rules! errln {
 
 pub(crate) use {errln, out, outln};
 
-/// The functions behind the macros. Prints `text` to standard output.
+/// Prints `text` to standard output, for the macros `out!` and `outln!`.
 ///
 /// # Errors
 /// If it cannot be written, except to a reader that has stopped.
@@ -36,7 +36,7 @@ pub(crate) fn result(text: Arguments<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Prints `text` and a line end to standard error.
+/// Prints `text` and a line end to standard error, for the macro `errln!`.
 pub(crate) fn message(text: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }

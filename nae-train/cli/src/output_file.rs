@@ -1,8 +1,9 @@
-//! Model files that are written: they must not replace what a command reads.
+//! Files that are written: they must not replace what a command reads, and the name of a picture says its format.
 
 use std::fs;
 use std::path::Path;
 
+use anyhow::bail;
 use nae_onnx::file::{self, FileError};
 
 /// Checks that `output` can be written, and is none of the files and none in the folders that are read.
@@ -32,4 +33,20 @@ pub(crate) fn check<'a>(
         return Err(FileError::Input { path: output.to_owned() });
     }
     Ok(())
+}
+
+/// Checks that the name of a picture ends in `.png`, since a PNG file is written whatever its name is.
+///
+/// # Errors
+/// If it has another ending, or none.
+pub(crate) fn check_picture(output: &Path) -> anyhow::Result<()> {
+    if output.extension().is_some_and(|end| end.eq_ignore_ascii_case("png")) {
+        return Ok(());
+    }
+    let name = output.with_extension("png");
+    bail!(
+        "{}: expected a name that ends in .png, the only format of pictures; write to {}",
+        output.display(),
+        name.display()
+    )
 }

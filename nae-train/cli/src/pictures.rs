@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::bail;
 use burn::tensor::Device;
-use nae_data::DATA_FOLDER;
 use nae_data::own::Corrupt;
 use nae_lab::experiments::Scale;
 use nae_lab::experiments::pictures::along_training;
 use nae_lab::experiments::pictures::bimodal;
-use nae_lab::experiments::pictures::latent_dim;
 use nae_lab::experiments::pictures::random_init;
+use nae_lab::experiments::pictures::reconstruction_error;
 use nae_lab::experiments::pictures::{Made, PicturesError, claim, mnist_without_nine};
 use nae_onnx::file;
 use nae_train::commit;
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
                         "interrupted; the same command continues with the autoencoders that {} does not have yet",
                         path.display()
                     ),
-                    _ => errln!("interrupted; the same command begins anew"),
+                    _ => errln!("interrupted; the same command begins again"),
                 }
                 return Ok(Done::Interrupted);
             }
@@ -104,12 +103,7 @@ fn mnist(args: &ReproduceArgs) -> anyhow::Result<Option<PathBuf>> {
         }
         return Ok(None);
     }
-    let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
-        bail!(
-            "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
-        );
-    };
-    Ok(Some(data.join("mnist")))
+    Ok(Some(args.data_folder()?.join("mnist")))
 }
 
 /// Makes the illustration in the folder `path`; `mnist` is what [`mnist`] found.
@@ -131,7 +125,7 @@ fn make(
     Ok(match args.experiment {
         ExperimentArg::RandomInit => random_init(&prepared()?, engine, device)?,
         ExperimentArg::AlongTraining => along_training(&prepared()?, engine, device, stop, Bars::new(args.quiet))?,
-        _ => latent_dim(scale, prepare, path, engine, device, stop, |dim| {
+        _ => reconstruction_error(scale, prepare, path, engine, device, stop, |dim| {
             if !args.quiet {
                 errln!("D_z = {dim}");
             }

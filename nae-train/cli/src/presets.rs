@@ -8,9 +8,10 @@ use crate::output::{out, outln};
 
 pub(crate) fn run(args: &PresetsArgs) -> anyhow::Result<Done> {
     let Some(name) = &args.name else {
+        let width = PRESETS.iter().map(|preset| preset.name.len()).max().unwrap_or_default();
         for preset in PRESETS {
             let about = preset.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
-            outln!("{:<12} {about}", preset.name)?;
+            outln!("{:<width$}  {about}", preset.name)?;
         }
         return Ok(Done::Whole);
     };

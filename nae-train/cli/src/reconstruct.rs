@@ -23,6 +23,7 @@ use crate::output::outln;
 use crate::output_file;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
+    output_file::check_picture(&args.output)?;
     let read = args.data.iter().chain(&args.outliers);
     output_file::check(&args.output, read.map(PathBuf::as_path))?;
     let (device, shown) = (Device::flex(), args.run.display());

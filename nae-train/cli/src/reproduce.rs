@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_data::DATA_FOLDER;
 use nae_lab::experiments::Scale;
 use nae_lab::experiments::detection::{self, DetectionError};
 use nae_lab::experiments::detection::{DetectionSettings, EXPERIMENTS};
@@ -62,11 +61,7 @@ fn say_interrupted(path: &Path) -> Done {
 fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
     let scale = Scale::from(args.scale);
     let settings = DetectionSettings::parse(text, origin, scale, args.search)?;
-    let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
-        bail!(
-            "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
-        );
-    };
+    let data = args.data_folder()?;
     let (device, engine) = args.compute.open(None, args.quiet)?;
     let experiment = detection::Experiment {
         name: args.experiment.name(),

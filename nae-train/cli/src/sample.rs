@@ -8,8 +8,10 @@ use nae_train::seed::Stream;
 use crate::Done;
 use crate::args::SampleArgs;
 use crate::generator::Generator;
+use crate::output_file;
 
 pub(crate) fn run(args: &SampleArgs) -> anyhow::Result<Done> {
+    output_file::check_picture(&args.output)?;
     let generator = Generator::read(&args.run, EngineChoice::from(args.engine))?;
     let drawn = generator.draw(args.count.into(), &mut Stream::Pictures.of(args.seed));
     let columns = f64::from(args.count).sqrt().ceil() as usize;

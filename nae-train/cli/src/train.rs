@@ -92,7 +92,7 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
     };
     errln!(
         "interrupted {done}; what was best so far is in {}.\n\
-         Go on with it: nae-train --resume {}\n\
+         Continue it: nae-train --resume {}\n\
          Export it: nae-train export {}",
         folder.display(),
         resume_arguments(args, folder),

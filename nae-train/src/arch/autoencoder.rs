@@ -37,7 +37,11 @@ impl Autoencoder {
     }
 
     /// Sets the biases of the last layer so that outputs are about `mean`, the values of one image, while weights are
-    /// small: by channel if the layer is a convolution, by value if it is dense. Other last layers are not changed.
+    /// small: by channel if the layer is a convolution, by value if it is dense. Other last layers are not changed. The
+    /// values of `mean` are in the order channels, rows, columns (CHW).
+    ///
+    /// # Panics
+    /// If `mean` has fewer values than the last layer has biases; it must have as many as an image.
     #[must_use]
     pub fn with_output_at(self, mean: &[f32]) -> Self {
         Self { decoder: self.decoder.with_output_at(mean), ..self }
@@ -48,12 +52,13 @@ impl Autoencoder {
         self.latent_space.project(self.encoder.forward(x))
     }
 
-    /// The images of latents, which are points of the decoder's manifold (paper, equation 13).
+    /// The images `[N, C, H, W]` of latents `[N, D, 1, 1]`, where D is [`latent_dim`](Self::latent_dim): points of the
+    /// decoder's manifold (paper, equation 13).
     pub fn decode(&self, z: Tensor<4>) -> Tensor<4> {
         self.decoder.forward(z)
     }
 
-    /// The reconstruction f_d(f_e(x)) of `x`.
+    /// The reconstructions f_d(f_e(x)) of images `x`, both `[N, C, H, W]` with C, H and W of the architecture.
     pub fn reconstruct(&self, x: Tensor<4>) -> Tensor<4> {
         self.decode(self.encode(x))
     }

@@ -276,7 +276,7 @@ mod tests {
 
     fn spec(text: &str) -> AutoencoderSpec {
         let config = parse(text).expect(text);
-        assert_eq!(parse(&toml::to_string(&config).expect("serialises")).expect("parses"), config);
+        assert_eq!(parse(&toml::to_string(&config).expect("serializes")).expect("parses"), config);
         let spec = config.spec().expect(text);
         let mut other = config;
         *other.latent_dim_mut() += 1;

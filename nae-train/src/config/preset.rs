@@ -133,7 +133,7 @@ mod tests {
         for preset in PRESETS {
             let config = load(preset.name).expect(preset.name);
             assert_eq!(config.name(), preset.name);
-            let text = toml::to_string(config.raw()).expect("serialises");
+            let text = toml::to_string(config.raw()).expect("serializes");
             assert_eq!(parse(&text, "again").expect("parses").raw(), config.raw());
         }
     }

@@ -145,7 +145,7 @@ mod tests {
     fn read(start: &str, chains: &[&str], space: LatentSpace) -> Result<(), String> {
         let text = format!("start = {start}\ntemperature = 0.5\n{}", chains.join("\n"));
         let sampler: SamplerConfig = toml::from_str(&text).map_err(|error| error.to_string())?;
-        let again: SamplerConfig = toml::from_str(&toml::to_string(&sampler).expect("serialises")).expect("parses");
+        let again: SamplerConfig = toml::from_str(&toml::to_string(&sampler).expect("serializes")).expect("parses");
         assert_eq!(sampler, again);
         check(&sampler, space).map_err(|error| error.to_string())
     }
@@ -191,7 +191,7 @@ mod tests {
         assert!(precision("precision = \"f8\"").expect_err("no such").to_string().contains("f8"));
         // Presets without this key, and their digests, stay unchanged.
         let plain: SamplerConfig = toml::from_str(&text("")).expect("valid");
-        assert!(!toml::to_string(&plain).expect("serialises").contains("precision"));
+        assert!(!toml::to_string(&plain).expect("serializes").contains("precision"));
     }
 
     #[test]

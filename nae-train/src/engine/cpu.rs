@@ -131,18 +131,20 @@ impl CpuEngine {
         ChainEnd { state, acceptance }
     }
 
-    /// The energies of `x`.
+    /// The energies of images `x` `[N, C, H, W]`, one for each. C, H and W must be those that were given to
+    /// [`new`](Self::new), here and in the other functions.
     pub fn energies(&self, x: Tensor<4>) -> Vec<f32> {
         shard::map(self.shards(x), |x| self.network.energies(&x)).concat()
     }
 
-    /// Returns the energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, with constant
-    /// coefficients.
+    /// Returns the energies of images `x` `[N, C, H, W]`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the
+    /// weights, with constant coefficients. A mean over the batch has its factor 1/N in `coefficient`.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
         self.gathered(shard::map(self.shards(x), |x| self.network.weights(&x, &x, &coefficient)))
     }
 
-    /// Same as [`weights`](Self::weights), but compares the reconstruction of `input` with `target`.
+    /// Same as [`weights`](Self::weights), but compares the reconstruction of `input` with `target`, both `[N, C, H, W]` of
+    /// the same dimensions.
     pub fn weights_towards(
         &self,
         input: Tensor<4>,

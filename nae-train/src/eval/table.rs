@@ -361,8 +361,8 @@ impl Table {
     }
 }
 
-/// Escapes text for a cell of a Markdown table, since names of files and folders may contain any characters.
-fn escaped(text: &str) -> String {
+/// Escapes text for Markdown, also in a table's cell, since names of files and folders may contain any characters.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('*', "\\*").replace('`', "\\`")
 }
 

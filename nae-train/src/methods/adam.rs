@@ -77,9 +77,10 @@ impl Optimizer for Adam {
         let time = time.saturating_add(1);
         let mut data = [weights, moment_1, moment_2].map(Tensor::into_data);
         let gradient = gradient.into_data();
-        // The type was checked above or is made here, and `Optimizer::restore` rejects moments of another type.
-        let [weights, means, variances] = data.each_mut().map(|data| data.as_mut_slice().expect("f32"));
-        self.descend(rate as f32, time, weights, gradient.as_slice().expect("f32"), means, variances);
+        const F32: &str = "the weights were checked to be f32, gradients are like them, and `Optimizer::restore` rejects moments of \
+                           another type";
+        let [weights, means, variances] = data.each_mut().map(|data| data.as_mut_slice().expect(F32));
+        self.descend(rate as f32, time, weights, gradient.as_slice().expect(F32), means, variances);
         let [weights, moment_1, moment_2] = data.map(|data| Tensor::from_data(data, &device));
         let momentum = AdaptiveMomentumState { time, moment_1, moment_2, max_moment_2 };
         (weights, Some(AdamState::new(momentum)))

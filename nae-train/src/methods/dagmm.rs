@@ -110,7 +110,7 @@ impl GaussianMixtureAutoencoder {
     }
 
     /// −log of the mixture's density at each sample of `x`: `[N]`.
-    pub fn sample_energies(&self, x: Tensor<4>) -> Tensor<1> {
+    fn sample_energies(&self, x: Tensor<4>) -> Tensor<1> {
         let z = self.autoencoder.encode(x.clone());
         let (features, _) = self.features(x, self.autoencoder.decode(z.clone()), z);
         self.mixture().energies(features)

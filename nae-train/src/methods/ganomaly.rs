@@ -113,7 +113,7 @@ impl Ganomaly {
     }
 
     /// The mean squared distance of the latents of image and reconstruction: `[N]`.
-    pub fn latent_distances(&self, x: Tensor<4>) -> Tensor<1> {
+    fn latent_distances(&self, x: Tensor<4>) -> Tensor<1> {
         let z = self.autoencoder.encode(x);
         let second = self.second.forward(self.autoencoder.decode(z.clone()));
         let [n, dim, _, _] = z.dims();

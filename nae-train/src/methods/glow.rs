@@ -218,9 +218,9 @@ impl Glow {
         squares.add_scalar(constant) - log_determinant
     }
 
-    /// −log₂ of the density of `x` `[N, C, H, W]` in [0, 1], in units of a level of 1/256, divided by the number of
-    /// values: bits per dimension, `[N]`.
-    pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
+    /// −log₂ of the density of `x` `[N, C, H, W]` in [0, 1], in units of a level of 1/256, divided by C·H·W: bits per
+    /// dimension, `[N]`. The sides H and W must be even; others are a panic.
+    fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
         let values: usize = x.dims()[1..].iter().product();
         let nats = self.negative_log_density(x);
         nats.div_scalar(values as f64 * std::f64::consts::LN_2).add_scalar(f64::from(LEVELS).log2())

@@ -29,7 +29,7 @@ pub enum StateError {
     #[error("{0}")]
     Read(ciborium::de::Error<std::io::Error>),
     /// The state can be read but is not from this run; contains the part that differs.
-    #[error("it is of another run, by its {0}; the run has to start anew")]
+    #[error("it is of another run, by its {0}; the run has to start again")]
     OtherRun(&'static str),
 }
 

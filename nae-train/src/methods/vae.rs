@@ -74,10 +74,10 @@ impl VariationalAutoencoder {
         [nll, divergence, squares]
     }
 
-    /// An estimate of −log p(x) for each sample of `x` by importance sampling: −log of the mean of p(x|z)·p(z)/q(z|x)
+    /// An estimate of −log p(x) in nats, `[N]`, for images `x` `[N, C, H, W]`, by importance sampling: −log of the mean of p(x|z)·p(z)/q(z|x)
     /// over latents z drawn from q(z|x) (Burda, Grosse and Salakhutdinov, ICLR 2016; `marginal_likelihood` of the NAE's
     /// authors' code), with the same random numbers for all samples and all calls.
-    pub fn negative_log_likelihood(&self, x: Tensor<4>) -> Tensor<1> {
+    fn negative_log_likelihood(&self, x: Tensor<4>) -> Tensor<1> {
         let (device, n) = (x.device(), x.dims()[0]);
         let dim = self.autoencoder.latent_dim();
         let mut noise = Stream::Likelihood.of(0);

@@ -16,7 +16,7 @@ use crate::report::error::RunFolderError;
 use crate::report::figure;
 use crate::report::folder::{CONFIG, RunFolder};
 use crate::report::metrics::METRICS;
-use crate::report::page::curves::{self, Lines};
+use crate::report::page::curves;
 use crate::report::page::{self, Page, gallery};
 use crate::report::summary::{Expected, INTERVAL, Summary};
 use crate::report::warnings::warnings;
@@ -131,15 +131,17 @@ impl Conclusion {
         device: &Device,
         folder: &mut RunFolder,
     ) -> Result<String, ReportError> {
-        let draw = |charts: &[Lines]| curves::draw(charts, 2).map_err(picture);
-        let pictures = [
-            (
-                format!("Energies of normal test {} and of outliers, by model.", self.evaluation.samples),
-                figure.to_owned(),
-            ),
-            ("ROC: outliers caught against false alarms.".to_owned(), draw(&curves::rocs(&self.evaluation))?),
-            ("Along training.".to_owned(), draw(&curves::of_metrics(&folder.text(METRICS)))?),
-        ];
+        let energies = format!("Energies of normal test {} and of outliers, by model.", self.evaluation.samples);
+        let mut pictures = vec![(energies, figure.to_owned())];
+        // There is no ROC without outliers, and nothing along the training of a method that is fitted at once.
+        for (caption, charts) in [
+            ("ROC: outliers caught against false alarms.", curves::rocs(&self.evaluation)),
+            ("Along training.", curves::of_metrics(&folder.text(METRICS))),
+        ] {
+            if !charts.is_empty() {
+                pictures.push((caption.to_owned(), curves::draw(&charts, 2).map_err(picture)?));
+            }
+        }
         let (prepared, model) = (summary.prepared, &*summary.outcome.model);
         let galleries = match prepared.config.source() {
             Source::Table(_) => Vec::new(),

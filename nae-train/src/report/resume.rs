@@ -81,7 +81,7 @@ impl Resume {
             ));
         }
         let bytes = file::read(&path, LARGEST)?;
-        let damaged = |what: &str| RunFolderError::at(&path, format_args!("{what}; the run has to start anew"));
+        let damaged = |what: &str| RunFolderError::at(&path, format_args!("{what}; the run has to start again"));
         let Some((mark, rest)) = bytes.split_first_chunk::<8>() else {
             return Err(damaged("it is too short for a state of a run"));
         };

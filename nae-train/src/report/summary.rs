@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::commit;
 use crate::config::MethodKind;
+use crate::eval::table::escaped;
 use crate::eval::{OutlierSet, Table};
 use crate::run::Prepared;
 use crate::train::{Ending, Outcome};
@@ -138,7 +139,7 @@ impl Summary<'_> {
         let facts: String = self.facts().iter().map(|fact| format!("- {fact}\n")).collect();
         format!(
             "# {}\n\n{}{}\n{}![Energies](energies.svg)\n\n{facts}{}",
-            self.title(),
+            escaped(&self.title()),
             list("Warnings", self.warnings),
             self.table.markdown(),
             self.given(),
@@ -188,6 +189,18 @@ fn list(title: &str, sentences: &[String]) -> String {
     if sentences.is_empty() {
         return String::new();
     }
-    let lines: String = sentences.iter().map(|sentence| format!("- {sentence}\n")).collect();
+    let lines: String = sentences.iter().map(|sentence| format!("- {}\n", escaped(sentence))).collect();
     format!("## {title}\n\n{lines}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_users_are_escaped() {
+        let text = list("Warnings", &["the folder \"<b>*\" is trained on".to_owned()]);
+        assert_eq!(text, "## Warnings\n\n- the folder \"&lt;b>\\*\" is trained on\n\n");
+        assert_eq!(list("Warnings", &[]), "");
+    }
 }

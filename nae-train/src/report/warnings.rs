@@ -29,12 +29,19 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let trained = !prepared.config.method().is_fitted();
     if trained && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column())) {
         let energy = prepared.config.architecture().energy();
-        warnings.extend(learnt_nothing(&split.test, &split.train.mean(), energy, reached));
+        warnings.extend(learnt_nothing(
+            &split.test,
+            &split.train.mean(),
+            energy,
+            reached,
+            prepared.config.source().samples(),
+        ));
     }
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
-                "NAE training made nothing better and was taken back: the model is the plain autoencoder".to_owned(),
+                "NAE training did not improve the model and was discarded: the model is the plain autoencoder"
+                    .to_owned(),
             );
         } else {
             warnings.extend(no_better(table));
@@ -69,13 +76,13 @@ fn copies(split: &Split, noun: &str) -> Option<String> {
 }
 
 /// Warns if `reached`, the mean energy of the normal images of `test`, is not below the energy with `mean` as the
-/// reconstruction of each.
-fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64) -> Option<String> {
+/// reconstruction of each. The samples are called `noun`.
+fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64, noun: &str) -> Option<String> {
     let constant = (0..test.len()).map(|index| energy.evaluate(test.image(index), mean, test.shape()));
     let constant = mean_energy(&test.decide(constant.collect::<Result<_, _>>().ok()?));
     (reached >= constant).then(|| {
         format!(
-            "the autoencoder reconstructs normal test images no better than their mean image does (energy {reached:.4} against \
+            "the autoencoder reconstructs normal test {noun} no better than their mean does (energy {reached:.4} against \
              {constant:.4}): its training failed or was too short; give it more time, or try another --seed"
         )
     })
@@ -192,9 +199,10 @@ mod tests {
         let test =
             ImageSet::new(nae_core::Shape::new(1, 1, 2), vec![0.0, 1.0, 1.0, 1.0], vec![0, 0]).expect("an image set");
         // The energies relative to the mean are 0 and 1/2.
-        let said = |reached| learnt_nothing(&test, &[0.0, 1.0], Energy::SquaredL2, reached);
+        let said = |reached| learnt_nothing(&test, &[0.0, 1.0], Energy::SquaredL2, reached, "windows");
         assert_eq!(said(0.24), None);
-        assert!(said(0.25).expect("no better").contains("0.2500 against 0.2500"));
+        let warning = said(0.25).expect("no better");
+        assert!(warning.contains("test windows no better") && warning.contains("0.2500 against 0.2500"), "{warning}");
     }
 
     #[test]

@@ -40,8 +40,9 @@ impl NewImages {
         x
     }
 
-    /// Draws the same images in three stages: the decoder's images of the latent chain's start and of its end, and the
-    /// end of the visible chain.
+    /// Draws the same images in three stages, `[N, C, H, W]` each: the decoder's images of the latent chain's start and of
+    /// its end, and the end of the visible chain. The second stage is moved to the nearest point within the bounds of the
+    /// visible chain, if it has bounds; the first is what the decoder returns. N is `count`.
     pub fn stages(
         &self,
         model: &dyn FrozenEnergy,

@@ -73,7 +73,11 @@ impl ReplayBuffer {
         }
     }
 
-    /// Stores `states`, which have `len` values each; if the buffer is full, they replace the oldest.
+    /// Stores `states`, which have `len` values each, as all states of the buffer; if the buffer is full, they replace the
+    /// oldest. Values after the last whole state are ignored.
+    ///
+    /// # Panics
+    /// If `len` is 0, if the buffer's size is 0, or if the buffer is full of states of another length.
     pub fn append(&mut self, states: &[f32], len: usize) {
         for state in states.chunks_exact(len) {
             if self.len() < self.config.size {

@@ -1,9 +1,9 @@
 //! The training loop: pre-training as an autoencoder, then NAE training with periodic evaluations of the model, called
 //! looks; or the epochs of another method.
 //!
-//! `batches` orders the data, `averaging` computes a running mean of the weights, `signals` and `stopping` decide which
-//! state is kept, `observer` reports a run's progress, `snapshot` contains everything that is needed to continue a run,
-//! [`speed`] measures the time of an update. Updates are in [`methods`](crate::methods), negative samples in
+//! `batches` orders the data, `averaging` computes a running mean of the weights, `signals` measures figures that are
+//! recorded, `stopping` decides which state is kept, `observer` reports a run's progress, `snapshot` contains everything
+//! that is needed to continue a run, [`speed`] measures the time of an update. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample), and stored weights in [`checkpoint`](crate::arch::checkpoint).
 
 pub(crate) mod averaging;
@@ -82,7 +82,7 @@ pub enum TrainError {
     State(#[from] StateError),
     /// A figure of a batch was NaN or infinite during training in epochs.
     #[error(
-        "{} ran away in epoch {epoch}: the {figure} of a batch was {value}, not a number that a model can learn from. \
+        "{} diverged in epoch {epoch}: the {figure} of a batch was {value}, not a number that a model can learn from. \
          Lower pretraining.learning_rate, or limit gradients by pretraining.max_gradient_norm",
         phase.name()
     )]

@@ -1,4 +1,4 @@
-//! Measures of the progress of training that need no outliers; a run could be stopped by them.
+//! Measures of the progress of training that need no outliers. They are recorded; no run is stopped by them.
 
 use burn::tensor::Tensor;
 use nae_core::calibration::Calibration;

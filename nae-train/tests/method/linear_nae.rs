@@ -3,7 +3,7 @@
 //!
 //! Two claims, with the crate's own chains: the sampled gradient of log Ω is the closed form 2W(I − WᵀW)⁻¹; and
 //! maximum likelihood by such gradients ends at the covariance of the data. Conditions of the second: D_z ≥ D_x, no
-//! regulariser, exact Metropolis–Hastings, no clipping, annealing or bounds, and no variance of the data below T·D_x/2.
+//! regularizer, exact Metropolis–Hastings, no clipping, annealing or bounds, and no variance of the data below T·D_x/2.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;

@@ -61,7 +61,7 @@ fn rows() -> [Row; 5] {
         crop: None,
         chimera_gap: 0,
     };
-    // D_z of Conv32 and Conv64 is the code's; that of Conv32Big is stated nowhere. Conv32Big and Conv64 are normalised in
+    // D_z of Conv32 and Conv64 is the code's; that of Conv32Big is stated nowhere. Conv32Big and Conv64 are normalized in
     // place of a penalty.
     let conv32 = ArchitectureConfig::Conv32 { width: 32, latent_dim: 32, latent_space: SPHERE };
     let big = ArchitectureConfig::Conv32Big { width: 128, groups: 8, latent_dim: 128, latent_space: SPHERE };

@@ -58,10 +58,10 @@ pub enum QuantizeError {
     #[error("no images to choose ranges by; --calibrate needs some")]
     NoImages,
     /// The graph is not valid, or the quantized one cannot be written.
-    #[error("the quantised model cannot be written: {0}")]
+    #[error("the quantized model cannot be written: {0}")]
     Write(GraphError),
     /// The parser refuses the file of the graph.
-    #[error("the quantised model cannot be read: {0}")]
+    #[error("the quantized model cannot be read: {0}")]
     Model(ModelError),
     /// The engine cannot run it on an image.
     #[error("the model cannot be run on the calibration data: {0}")]

@@ -39,7 +39,7 @@ pub(super) fn affine(least: f32, greatest: f32) -> Quantization {
 /// Scale 1/255, from 0 to 1.
 const UNIT: Quantization = match Quantization::new(1.0 / 255.0, -128) {
     Ok(quantization) => quantization,
-    Err(_) => unreachable!(),
+    Err(_) => panic!("the scale 1/255 is finite and above zero"),
 };
 
 fn percentile(sample: &[f32], share: f64) -> Option<(f32, f32)> {

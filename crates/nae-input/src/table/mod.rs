@@ -14,9 +14,14 @@
 //! [`Table::positions`] refuses such a column if the model needs its numbers, and [`Table::mixed_decimals`]
 //! reports it to training, which leaves it out.
 //!
+//! A cell that begins with a quote ends at the next quote that is not doubled, and may contain separators, line
+//! breaks and doubled quotes. Text after its end, and a cell that is not closed, are errors: they are signs of a
+//! quote too many, which would hide rows in a cell. [`Table::line_breaks`] names the rows of several lines.
+//!
 //! A table has at most 2²⁰ columns, and 2²⁶ cells together with its header.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use nae_onnx::metadata::{Column, Columns, Missing, Reading};
@@ -46,6 +51,32 @@ pub struct Table {
     rows: Vec<Row>,
     /// The columns whose numbers have no certain decimal sign, and the reason.
     mixed: BTreeMap<usize, String>,
+    line_breaks: Option<LineBreaks>,
+}
+
+/// Rows of a table's file, its header included, that take several lines, since a quoted cell contains line breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LineBreaks {
+    /// The first line of the first such row.
+    pub first: u64,
+    /// Its last line.
+    pub last: u64,
+    /// The number of such rows, at least 1.
+    pub count: usize,
+}
+
+impl fmt::Display for LineBreaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, count } = self;
+        write!(f, "the lines {first} to {last} are one row, as a quoted cell contains line breaks")?;
+        match count - 1 {
+            0 => {}
+            1 => f.write_str(", and 1 other row has such a cell")?,
+            more => write!(f, ", and {more} other rows have such cells")?,
+        }
+        f.write_str("; if these are several rows, remove the quote before them")
+    }
 }
 
 /// A row of a table.
@@ -183,6 +214,7 @@ fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usiz
         let reason = format!("cells seem to be separated by {found}; separate them by commas, semicolons or tabs");
         return Err(wrong(reason));
     }
+    let line_breaks = records.line_breaks();
     let mixed = decimals.mixed(&names);
     if !mixed.is_empty() {
         let mut records = Records::new(path, bytes);
@@ -199,7 +231,7 @@ fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usiz
         }
     }
     let table = Table::checked(path, names, rows)?;
-    Ok(Table { mixed, ..table })
+    Ok(Table { mixed, line_breaks, ..table })
 }
 
 /// What to do about a line with more or fewer cells than the first.
@@ -254,7 +286,7 @@ impl Table {
         if rows.is_empty() {
             return Err(wrong("no row".to_owned()));
         }
-        Ok(Self { path: path.to_owned(), names, rows, mixed: BTreeMap::new() })
+        Ok(Self { path: path.to_owned(), names, rows, mixed: BTreeMap::new(), line_breaks: None })
     }
 
     /// The path of the file, or the name that stands for it in messages.
@@ -270,6 +302,11 @@ impl Table {
     /// The rows, in order.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The rows of the file that take several lines. A quote too many can join rows in this way, if another one ends the cell.
+    pub fn line_breaks(&self) -> Option<LineBreaks> {
+        self.line_breaks
     }
 
     /// Describes the column `name` if its numbers have no certain decimal sign: they have points in a table with decimal commas,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use super::LineBreaks;
 use super::cell::with_point;
 
 /// The marks at the start of a text in UTF-16. No text in UTF-8 contains these bytes.
@@ -93,9 +94,18 @@ fn first_line(bytes: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Where the quoted cell begins inside which `record`, the last one of a file, ends. csv-core takes the end of the file for the
-/// end of the cell, and so one quote too many hides all the rows after it.
-fn open_cell(record: &[u8], separator: Separator) -> Option<usize> {
+/// What is wrong with the quotes of a record, by positions in its text.
+enum Misquoted {
+    /// The quoted cell that begins there is not closed.
+    Open(usize),
+    /// The quoted cell that begins at `begin` is closed, and other text than blanks follows at `at`.
+    Continued { begin: usize, at: usize },
+}
+
+/// Checks the quoted cells of `record`, and returns where the last line break within them ends. csv-core takes the end of the
+/// file for the end of a cell, and text after a closing quote for a part of the cell: one quote too many would hide all the rows
+/// after it, and two of them the rows between.
+fn check_quotes(record: &[u8], separator: Separator) -> Result<Option<usize>, Misquoted> {
     #[derive(PartialEq)]
     enum At {
         Start,
@@ -103,8 +113,10 @@ fn open_cell(record: &[u8], separator: Separator) -> Option<usize> {
         Quoted,
         /// After a quote in a quoted cell: its end, or the first half of an escaped quote.
         Quote,
+        /// After the end of a quoted cell, and blanks.
+        Closed,
     }
-    let (mut at, mut begin) = (At::Start, 0);
+    let (mut at, mut begin, mut broken) = (At::Start, 0, None);
     for (index, &byte) in record.iter().enumerate() {
         at = match (at, byte) {
             (At::Start, b'"') => {
@@ -112,12 +124,21 @@ fn open_cell(record: &[u8], separator: Separator) -> Option<usize> {
                 At::Quoted
             }
             (At::Quoted, b'"') => At::Quote,
-            (At::Quoted, _) | (At::Quote, b'"') => At::Quoted,
+            (At::Quoted, byte) => {
+                if b"\r\n".contains(&byte) {
+                    broken = Some(index + 1);
+                }
+                At::Quoted
+            }
+            (At::Quote, b'"') => At::Quoted,
             (_, byte) if byte == separator.byte() || b"\r\n".contains(&byte) => At::Start,
-            _ => At::Plain,
+            // Blanks around cells have no meaning.
+            (At::Quote | At::Closed, byte) if byte.is_ascii_whitespace() => At::Closed,
+            (At::Quote | At::Closed, _) => return Err(Misquoted::Continued { begin, at: index }),
+            (At::Start | At::Plain, _) => At::Plain,
         };
     }
-    (at == At::Quoted).then_some(begin)
+    if at == At::Quoted { Err(Misquoted::Open(begin)) } else { Ok(broken) }
 }
 
 /// The number of lines that end within the first `count` bytes of `input`, with a line feed, a carriage return, or both.
@@ -134,6 +155,7 @@ pub(super) struct Records<'a> {
     line: u64,
     text: Vec<u8>,
     ends: Vec<usize>,
+    line_breaks: Option<LineBreaks>,
 }
 
 impl<'a> Records<'a> {
@@ -144,7 +166,8 @@ impl<'a> Records<'a> {
         let declared = Separator::declared(first);
         let separator = declared.unwrap_or_else(|| Separator::of(path, input));
         let reader = csv_core::ReaderBuilder::new().delimiter(separator.byte()).build();
-        let mut records = Self { reader, input, separator, line: 1, text: vec![0; 1024], ends: vec![0; 64] };
+        let (text, ends) = (vec![0; 1024], vec![0; 64]);
+        let mut records = Self { reader, input, separator, line: 1, text, ends, line_breaks: None };
         if declared.is_some() {
             records.consume(first.len());
         }
@@ -153,6 +176,11 @@ impl<'a> Records<'a> {
 
     pub(super) fn separator(&self) -> Separator {
         self.separator
+    }
+
+    /// The records so far with line breaks in quoted cells.
+    pub(super) fn line_breaks(&self) -> Option<LineBreaks> {
+        self.line_breaks
     }
 
     fn consume(&mut self, count: usize) {
@@ -164,7 +192,8 @@ impl<'a> Records<'a> {
     /// Returns the next record that is not empty and its line number. Blanks around cells are removed.
     ///
     /// # Errors
-    /// What is wrong, if the record has more than `most` cells, is not text, or has a quoted cell that is not closed.
+    /// What is wrong, if the record has more than `most` cells, is not text, or has a quoted cell that is not closed or is
+    /// followed by text.
     pub(super) fn next(&mut self, most: usize) -> Result<Option<(u64, Vec<&str>)>, String> {
         if UTF_16.iter().any(|mark| self.input.starts_with(mark)) {
             return Err(format!("it is text in UTF-16; {SAVE}"));
@@ -190,13 +219,28 @@ impl<'a> Records<'a> {
                 csv_core::ReadRecordResult::End => return Ok(None),
             }
         }
-        if self.input.is_empty()
-            && let Some(begin) = open_cell(record, self.separator)
-        {
-            let line = line + line_ends(record, begin);
-            return Err(format!(
-                "line {line}: a quoted cell is not closed; add a quote at its end, or remove the one at its start"
-            ));
+        let record = record.get(..record.len() - self.input.len()).unwrap_or(record);
+        let line_at = |position: usize| line + line_ends(record, position);
+        match check_quotes(record, self.separator) {
+            Ok(None) => {}
+            Ok(Some(end)) => {
+                let first = LineBreaks { first: line, last: line_at(end), count: 0 };
+                self.line_breaks.get_or_insert(first).count += 1;
+            }
+            Err(Misquoted::Open(begin)) => {
+                return Err(format!(
+                    "line {}: a quoted cell is not closed; add a quote at its end, or remove the one at its start",
+                    line_at(begin)
+                ));
+            }
+            Err(Misquoted::Continued { begin, at }) => {
+                let (begin, at) = (line_at(begin), line_at(at));
+                let begins = if begin == at { String::new() } else { format!(" that begins in line {begin}") };
+                return Err(format!(
+                    "line {at}: text after the closing quote of a cell{begins}; double each quote inside the cell, or remove \
+                     the one at its start"
+                ));
+            }
         }
         let mut start = 0;
         let cells = self.ends[..ended].iter().map(|&end| {

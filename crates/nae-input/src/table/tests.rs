@@ -217,8 +217,49 @@ fn a_quoted_cell_that_is_not_closed_is_named() {
         let message = table(text).unwrap_err();
         assert!(message.contains(&format!(": line {line}: a quoted cell is not closed; add a quote")), "{message}");
     }
-    let closed = ["a,b\n1,2\"\n", "a,b\n1,\"2\"", "a,b\n1,\"2\"x\"\n", "a,b\n1,\"\"\"2\"\n\n", "a,b\n1, \"2\n"];
+    let closed = ["a,b\n1,2\"\n", "a,b\n1,\"2\"", "a,b\n1,2\"x\"\n", "a,b\n1,\"\"\"2\"\n\n", "a,b\n1, \"2\n"];
     assert!(closed.iter().all(|text| table(text).is_ok_and(|table| table.rows().len() == 1)));
+}
+
+/// Otherwise all the rows between two quotes in different rows would be one cell.
+#[test]
+fn text_after_a_closing_quote_is_named() {
+    let log = "temp,note\n10,\"5 inch\n50,ok\n60,ok\n10,\"6 inch\n10,ok\n";
+    let forms = [log.to_owned(), log.replace('\n', "\r\n"), log.replace('\n', "\r"), log.replace(',', ";")];
+    let of_two_rows = "line 5: text after the closing quote of a cell that begins in line 2; double each quote";
+    for (text, at) in forms.iter().map(|text| (text.as_str(), of_two_rows)).chain([
+        ("a,b\n1,2\n1,\"5\" pipe\"\n", "line 3: text after the closing quote of a cell; double each quote"),
+        ("a,b\n1,2\n1,\"5\" \"\n1,2\n", "line 3: text after the closing quote of a cell; double each quote"),
+        ("\"a\"b,c\n1,2\n", "line 1: text after the closing quote of a cell; double each quote"),
+        ("a;b\n1;\"2\"\t\"\"\n", "line 2: text after the closing quote of a cell; double each quote"),
+        ("a,b\n1,\"2\n\"\"\n3\"x", "line 4: text after the closing quote of a cell that begins in line 2;"),
+    ]) {
+        let message = table(text).unwrap_err();
+        assert!(message.contains(at) && message.contains("t.csv"), "{text:?}: {message}");
+    }
+    // Blanks have no meaning, and doubled quotes are quotes.
+    let read = table("a,b\n1,\"red\" \n2,\"5\"\"\"\t \n").unwrap();
+    let second: Vec<_> = read.rows().iter().map(|row| row.cells[1].clone()).collect();
+    assert_eq!(second, ["red", "5\""].map(|text| Cell::Text(text.into())));
+    assert_eq!(table("a\tb\n\"1\"\t\"2\" \n").unwrap().rows()[0].cells, [Cell::Number(1.0), Cell::Number(2.0)]);
+    assert_eq!(read.line_breaks(), None);
+}
+
+/// They may be meant, or be due to two quotes too many of which the second ends a cell.
+#[test]
+fn rows_of_several_lines_are_counted_and_the_first_is_named() {
+    for end in ["\n", "\r\n", "\r"] {
+        let text = "a,b\n1,x\n\"2\n\",\"y\n\nz\"\n3,\"x\"\n4,\"y\nz\"".replace('\n', end);
+        let read = table(&text).unwrap();
+        assert_eq!(read.rows().iter().map(|row| row.line).collect::<Vec<_>>(), [2, 3, 7, 8]);
+        assert_eq!(read.rows()[1].cells[1], Cell::Text(format!("y{end}{end}z").into()));
+        assert_eq!(read.line_breaks(), Some(LineBreaks { first: 3, last: 6, count: 2 }), "{text:?}");
+    }
+    let said = |text: &str| table(text).unwrap().line_breaks().map(|found| found.to_string()).unwrap_or_default();
+    let one = "the lines 2 to 3 are one row, as a quoted cell contains line breaks";
+    assert_eq!(said("a\n\"x\ny\"\n"), format!("{one}; if these are several rows, remove the quote before them"));
+    assert!(said("a\n\"x\ny\"\n\"x\ny\"\n").starts_with(&format!("{one}, and 1 other row has such a cell;")));
+    assert_eq!(said("a,b\n\"1\",\"x\"\n\n"), "");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct Grid {
 #[non_exhaustive]
 pub enum GridError {
     /// −E/T or log p is NaN or +∞ at a point.
-    #[error("the unnormalised log-density at ({}, {}) is {value}", point[0], point[1])]
+    #[error("the unnormalized log-density at ({}, {}) is {value}", point[0], point[1])]
     NotANumber {
         /// The point.
         point: [f64; 2],
@@ -306,7 +306,7 @@ mod tests {
     fn energies_that_are_no_numbers_are_named() {
         let broken = |point: [f64; 2]| if point[0] > 2.0 { f64::NAN } else { 0.0 };
         let error = GridDensity::from_log_density(Grid::new(4, 4.0), broken).expect_err("NaN").to_string();
-        assert_eq!(error, "the unnormalised log-density at (3, -3) is NaN");
+        assert_eq!(error, "the unnormalized log-density at (3, -3) is NaN");
         let empty = GridDensity::from_log_density(Grid::new(4, 4.0), |_| f64::NEG_INFINITY);
         assert_eq!(empty.expect_err("no mass"), GridError::NoMass);
         let short = GridDensity::from_energy(Grid::new(4, 4.0), 1.0, &Device::flex(), |_| {

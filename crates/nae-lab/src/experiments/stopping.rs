@@ -279,7 +279,7 @@ mod tests {
         std::fs::create_dir(&path).expect("makes");
         let preset = preset::load("digits").expect("known").raw().clone();
         let recorded = preset::Recorded { seed: 0, version: String::new(), commit: None, data_sha256: None, preset };
-        std::fs::write(path.join("config.toml"), toml::to_string(&recorded).expect("serialises")).expect("writes");
+        std::fs::write(path.join("config.toml"), toml::to_string(&recorded).expect("serializes")).expect("writes");
         let mut text = "{\"kind\":\"step\",\"step\":1}\nno JSON\n".to_owned();
         for &(update, distance, selection, negative, auroc) in looks {
             let energies = if update == 0 { (None, None) } else { (Some(1.0), Some(negative)) };

@@ -25,7 +25,7 @@ impl GraphBuilder {
     /// [`BuildError::Shape`], [`BuildError::Elements`], [`BuildError::NotFinite`], and [`BuildError::Geometry`] if
     /// the groups do not divide the channels or `epsilon` is not above zero.
     pub fn group_norm(&mut self, name: &str, x: Value, norm: &GroupNorm<'_>) -> Result<Value, BuildError> {
-        const OP: &str = "group normalisation";
+        const OP: &str = "group normalization";
         let [c, h, w] = self.maps_of(name, OP, x)?;
         let GroupNorm { groups, scale, shift, epsilon } = *norm;
         if groups == 0 || c % groups != 0 {

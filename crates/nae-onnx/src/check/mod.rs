@@ -361,7 +361,7 @@ impl<'a> Checker<'a> {
             let undefined = || CheckError::Undefined { name: excerpt(name), place };
             let value = *self.names.get(name).ok_or_else(undefined)?;
             if self.quantized.contains_key(name) {
-                let found = format!("`{}`, which is quantised", excerpt(name));
+                let found = format!("`{}`, which is quantized", excerpt(name));
                 return Err(CheckError::Model { expected: "outputs of floats".into(), found });
             }
             if !names.insert(name) {

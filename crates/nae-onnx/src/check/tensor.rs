@@ -6,7 +6,7 @@ use super::{CheckError, Limits};
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, TensorProto};
 
-const TYPES: &str = "elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantised";
+const TYPES: &str = "elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantized";
 
 /// The extents and elements of a tensor.
 pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Result<(Vec<usize>, Constant), CheckError> {

@@ -131,6 +131,6 @@ impl Lowering<'_> {
     }
 
     fn no_group_step(&self, node: &OnnxNode) -> LowerError {
-        self.unsupported(node, "values of groups of channels are known in group normalisation only")
+        self.unsupported(node, "values of groups of channels are known in group normalization only")
     }
 }

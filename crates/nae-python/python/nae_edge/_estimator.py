@@ -244,7 +244,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             self.image_shape_ = shape
             self.n_features_in_ = int(np.prod(shape))
             self._labels = None
-            # Of an earlier fit on a table.
+            # An earlier fit on a table has set these names.
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         elif shape != self.image_shape_:

@@ -116,9 +116,16 @@ def train(
 
     Without a preset, the length of the run is `time_budget`, seconds for the whole run (default 600), from which the
     schedule is chosen by the measured speed of the machine; or `pretraining_updates` and `updates`, updates of the
-    autoencoder and of the NAE, which give the same model on every machine. Further options are explained by
-    `nae-train --help`: `outliers` for evaluation only, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and
-    `features` for images; `missing`, `window` and `window_stride` for tables.
+    autoencoder and of the NAE, which give the same model on every machine with the same kind of processor. Further
+    options are explained by `nae-train --help`: `outliers` for evaluation only, never trained on; `form`, `fit`,
+    `tile`, `stride`, `top_k` and `features` for images; `missing`, `window` and `window_stride` for tables.
+    `feature_outputs` are the names of the outputs of the network `features` to use (default: all feature maps). With
+    `strict`, images that cannot be read, and grey and coloured images in one set, are an error; otherwise images that
+    cannot be read are left out with a warning, and all images of such a set are read as coloured. `held_out` is the class that is
+    held out as outliers, in place of the preset's; it is for presets. `confidence`, such as 0.95, raises the threshold
+    so that its false-positive rate holds with this probability over the draw of the calibration data; without it the
+    rate holds on average. `threads` is the number of threads (default: that of the processors); the model does not
+    depend on it, except where `time_budget` chooses the schedule by the measured speed.
 
     `folder` is the run folder (default: a temporary one). With `resume`, a run that was interrupted there continues, with
     its own settings and the same data; if there is none, a new run starts. `checkpoint_every` is the time in seconds
@@ -126,7 +133,7 @@ def train(
 
     `method` is `nae`; `mahalanobis`, the distance to the mean of the data by their covariance; or `knn`, the distance to
     the nearest neighbours in the data. The latter two take seconds. With a preset, `method` replaces the preset's, and can
-    also be `ae`, `dae`, `vae` or `wae`.
+    also be `ae`, `dae`, `vae`, `wae`, `ganomaly`, `igebm` or `mpdr`: all whose models can be exported.
 
     `preset` is a name, a .toml file, or the text of such a file, like the `config` of an earlier run. `changes` replaces
     values of the preset, by key: `{"training.learning_rate": 1e-4}`. `seed` is that of all random numbers; by default it is
@@ -226,7 +233,7 @@ def _json(changes: Mapping[str, Any]) -> str:
 
 def _plain(key: object, value: Any) -> Any:
     """The value of a key of `changes`, as JSON has it."""
-    # Of NumPy: a number or an array.
+    # A number or an array of NumPy.
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):

@@ -53,8 +53,8 @@ class Scorer:
     with additional columns `outputs`: `energy`, `p_value` and `anomaly` as in `Scores`; on request `latent`, `heat_map` and
     `error`, the message of a sample that could not be scored (with `errors="coerce"`, as for `Detector.score`) or None. A
     model of images scores `column` (default: `image`, or the only column): arrays, of one size or of several, or contents
-    of image files. The first axis of an array of a batch is that of its rows: three axes are grey images [N, H, W]. A model
-    of a table finds its columns by name.
+    of image files. The first axis of a batch counts its rows: an array with three axes is a batch of grey images
+    [N, H, W]. A model of a table finds its columns by name.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Scorer:
         wants = self._outputs
         keep = {"latents": "latent" in wants, "heat_maps": "heat_map" in wants}
         if count == 0:
-            # Nothing is no table and no array of images, and its outputs have their types all the same.
+            # An empty batch has no type to recognise, but its output columns must have the usual types.
             scores = self.detector._scored(Files([]), None, {**keep, "errors": False})
         else:
             scores = self.detector.score(samples, layout=self._layout_of(samples), errors=self._errors, **keep)
@@ -149,7 +149,7 @@ def _array(item: list[Any]) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(item)
     except ValueError:
-        # Of rows of several lengths, which is an error of this sample where it is scored.
+        # The rows have several lengths, which is reported as an error of this sample when it is scored.
         return np.asarray(item, object)
     # Lists have no element type: whole numbers are bytes, other numbers lie between 0 and 1.
     if array.dtype.kind == "f":

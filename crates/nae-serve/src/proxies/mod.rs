@@ -43,7 +43,7 @@ impl FromStr for TrustedProxies {
         };
         let expected = || {
             String::from(
-                "addresses and networks with commas between, such as `127.0.0.1, 10.1.0.0/16`, and none that is everybody",
+                "addresses and networks with commas between, such as `127.0.0.1, 10.1.0.0/16`; 0.0.0.0/0 and ::/0 are not allowed",
             )
         };
         text.split(',').map(network).collect::<Option<_>>().map(Self).ok_or_else(expected)

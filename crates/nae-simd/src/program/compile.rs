@@ -395,7 +395,7 @@ mod tests {
         Conv2d::from_oihw(weights, [out, input, 1, 1], None).unwrap()
     }
 
-    /// The largest weight says nothing about what another output is worth, nor another input: batch normalisation that
+    /// The largest weight says nothing about what another output is worth, nor another input: batch normalization that
     /// is folded into a layer leaves weights of very different sizes.
     #[test]
     fn scoring_keeps_small_weights_beside_large_ones() {

@@ -228,7 +228,7 @@ fn every_method_trains_and_exports() {
     assert!(message.contains("checkpoint.safetensors") && message.contains("missing"), "{message}");
 }
 
-/// On-manifold initialisation with a replay buffer, which the second update draws from; the engines draw the same
+/// On-manifold initialization with a replay buffer, which the second update draws from; the engines draw the same
 /// chains.
 #[test]
 fn the_papers_chains_run_on_both_engines() {

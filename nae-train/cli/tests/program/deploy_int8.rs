@@ -1,4 +1,4 @@
-//! Quantisation after training: the digits model and networks made here, before and after.
+//! Quantization after training: the digits model and networks made here, before and after.
 
 use nae_core::Shape;
 use nae_core::energy::Energy;
@@ -150,7 +150,7 @@ fn what_has_no_8_bit_form_stays_f32_and_is_named() {
     grouped.push(padded([2, 4, 3, 3], &numbers.weights(72, 36)).with_activation(Activation::Sigmoid));
     let quantized = quantize(&grouped, &images, &options, &Observer).unwrap();
     let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
-    assert_eq!(named, [(2, "group normalisation")]);
+    assert_eq!(named, [(2, "group normalization")]);
     let [before, after] = [&grouped, &quantized.graph].map(|network| mean(&energies(network, &images).unwrap()));
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 
@@ -443,7 +443,7 @@ fn integers(layer: &Op) -> Option<&[i8]> {
     }
 }
 
-/// ONNX Runtime's quantiser chose the scales (`tests/python/qdq_vectors.py`); int8 has one for each output of a layer,
+/// ONNX Runtime's quantizer chose the scales (`tests/python/qdq_vectors.py`); int8 has one for each output of a layer,
 /// uint8 one for all its weights.
 #[test]
 fn a_quantised_model_keeps_its_scales() {
@@ -521,10 +521,10 @@ fn what_does_not_fit_is_refused() {
     assert!(!ok && message.contains("nothing-here"), "{message}");
     let (run, qdq) = ("/../../models/digits", "/../../tests/vectors/qdq/digits-int8.onnx");
     let [run, qdq] = [run, qdq].map(|path| format!("{}{path}", env!("CARGO_MANIFEST_DIR")));
-    let quantised = [qdq.as_str(), "--int8", "--calibrate", run.as_str()];
-    let (ok, message) = deploy(&[&quantised[..], &["--equalize", "always"]].concat());
+    let quantized = [qdq.as_str(), "--int8", "--calibrate", run.as_str()];
+    let (ok, message) = deploy(&[&quantized[..], &["--equalize", "always"]].concat());
     assert!(!ok && message.contains("choose new ones by --ranges"), "{message}");
     assert!(!output.exists());
-    assert!(deploy(&[&quantised[..], &["--equalize", "always", "--ranges", "mse"]].concat()).0);
+    assert!(deploy(&[&quantized[..], &["--equalize", "always", "--ranges", "mse"]].concat()).0);
     assert!(deploy(&[tflite]).0 && output.exists());
 }

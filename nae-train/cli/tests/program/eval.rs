@@ -131,6 +131,15 @@ fn a_model_is_measured_in_every_form_it_has() {
     let one = sample("one.png", "1");
     assert!(one.starts_with(b"\x89PNG"));
     assert!(one == sample("again.png", "1") && one != sample("other.png", "2"));
+    for command in ["sample", "reconstruct"] {
+        for (name, instead) in [("one.txt", "one.png"), ("one", "one.png")] {
+            let file = path.join(name);
+            let message = refused(nae_train().arg(command).arg(&folder_of_run).arg("-o").arg(&file));
+            let expected = format!("{name}: expected a name that ends in .png");
+            assert!(message.contains(&expected) && message.contains(instead), "{message}");
+            assert!(!file.exists());
+        }
+    }
 
     // What comes out of the model, beside what its autoencoder gave.
     let picture = path.join("reconstructed.png");

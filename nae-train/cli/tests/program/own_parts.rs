@@ -186,7 +186,7 @@ fn windows_are_scored_as_they_were_trained() {
 
     let output = run(nae_train().arg("deploy").arg(path.join("one.onnx")).arg("-o").arg(path.join("one.nae")));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("scales them and forms windows of rows"), "{output:?}");
+    assert!(output.status.success() && said.contains("scale them, to form windows of rows"), "{output:?}");
 
     let model = trained(&path.join("one"));
     let (config, _) = RunFolder::read(&path.join("one")).unwrap();

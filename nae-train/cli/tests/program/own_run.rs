@@ -382,6 +382,12 @@ fn folders_are_named_and_those_of_outliers_warned_of() {
     let good = images(path, "good", 60);
     let output = run(&mut train(path, "two", &good, &["--method", "knn", "--outliers", outliers]));
     assert!(output.status.success() && !String::from_utf8(output.stderr).unwrap().contains("is trained on"));
+    // A method without training has no curves of it.
+    let shown = |run: &str| {
+        let page = std::fs::read_to_string(path.join(run).join("report.html")).unwrap();
+        ["Energies of normal test", "ROC: ", "Along training."].map(|caption| page.contains(caption))
+    };
+    assert_eq!([shown("one"), shown("two")], [[true, true, false]; 2]);
 }
 
 /// An array may be meant as a table; a picture is one image.

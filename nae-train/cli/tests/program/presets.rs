@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{refused, run, train};
+use crate::harness::{nae_train, refused, run, train};
 use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
@@ -17,6 +17,19 @@ use nae_train::eval::energies;
 use nae_train::methods;
 use nae_train::report::RunFolder;
 use tempfile::TempDir;
+
+/// The longest name is one of those that are listed, and all descriptions begin in one column.
+#[test]
+fn the_list_of_presets_has_two_columns() {
+    let listed = String::from_utf8(run(nae_train().arg("presets")).stdout).unwrap();
+    let begin = |line: &str| {
+        let name = line.find(' ').unwrap();
+        name + line[name..].find(|letter| letter != ' ').unwrap()
+    };
+    let columns: Vec<usize> = listed.lines().map(begin).collect();
+    let longest = PRESETS.iter().map(|preset| preset.name.len()).max().unwrap();
+    assert_eq!(columns, vec![longest + 2; PRESETS.len()], "{listed}");
+}
 
 /// The preset `name` with a narrow network and few updates, as a file.
 fn small(folder: &Path, name: &str, change: impl FnOnce(&mut nae_train::config::RawConfig)) -> PathBuf {
@@ -96,7 +109,7 @@ fn every_preset_of_the_paper_trains_on_data_of_its_form() {
         let transforms = model.metadata().unwrap().unwrap().transforms;
         let crop = if name == "celeba64-sample" { Some(140) } else { None };
         assert_eq!(transforms, Transforms { crop, ..Transforms::default() }, "{name}");
-        // Group normalisation needs tract, which a build of this crate alone does not have.
+        // Group normalization needs tract, which a build of this crate alone does not have.
         if BackendKind::Tract.is_built_in() {
             assert_eq!(Detector::open(exported).unwrap().settings().transforms, transforms, "{name}");
         }
@@ -145,7 +158,7 @@ fn transforms_are_the_same_in_training_and_in_scoring() {
     }
 }
 
-/// Flips and dequantisation are drawn from the run's seed, and a run that goes on draws the same.
+/// Flips and dequantization are drawn from the run's seed, and a run that goes on draws the same.
 #[test]
 fn augmented_runs_repeat_and_go_on() {
     use nae_train::train::BatchOrder;

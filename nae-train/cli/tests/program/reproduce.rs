@@ -535,5 +535,5 @@ fn a_search_is_decided_by_the_selection_set() {
     assert!(message.contains("with candidates, and this is without candidates"), "{message}");
     let message =
         String::from_utf8(detection("mnist-ood", &folder.path().join("ood"), &data, &["--search"]).stderr).unwrap();
-    assert!(message.contains("no cell's method has values to try"), "{message}");
+    assert!(message.contains("no cell has values to search"), "{message}");
 }

@@ -321,7 +321,7 @@ fn a_run_that_runs_away_says_so() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("ran away in epoch 1:") && said.contains("pretraining.learning_rate"),
+            said.contains("diverged in epoch 1:") && said.contains("pretraining.learning_rate"),
             "{method}: {said}"
         );
     }

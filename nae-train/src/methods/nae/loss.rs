@@ -19,8 +19,9 @@ pub struct Loss {
     pub negative_energy: Tensor<1>,
 }
 
-/// mean E(x) − k·(mean E(x′) − γ·mean E(x′)²), plus the other regularizers, for data `x` and negatives `x′`. k is
-/// `weight`; the paper has k = 1, which is also used if the data's energy has no bound.
+/// mean E(x) − k·(mean E(x′) − γ·mean E(x′)²), plus the other regularizers, for data `x` and negatives `x′`, images
+/// `[N, C, H, W]` and `[N′, C, H, W]` on the model's device with autodiff. k is `weight`; the paper has k = 1, which is also
+/// used if the data's energy has no bound. A regularizer of weight 0 is not computed.
 ///
 /// The loss is not divided by T, as in the authors' code: Adam compensates a constant factor, and the regularizers then
 /// have the same weight at every T.

@@ -176,7 +176,7 @@ impl NaeMethod {
         self.rate_factor = factor;
     }
 
-    /// The negative samples of the last update.
+    /// The negative samples `[N, C, H, W]` that the last update drew; `None` before the first.
     pub fn negatives(&self) -> Option<&Tensor<4>> {
         self.negatives.as_ref()
     }
@@ -186,7 +186,9 @@ impl NaeMethod {
         &self.model
     }
 
-    /// Makes one update with given negative samples. Returns both mean energies before it.
+    /// Makes one update with given negative samples; data `x` and `negatives` are both images `[N, C, H, W]`, equally many,
+    /// on the device without autodiff. Returns the mean energies before it, `positive_energy` of the data and `negative_energy`. The
+    /// temperature and the weight of the negative samples are not changed.
     pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> UpdateFigures {
         let (gradients, figures) = self.gradients(x, negatives);
         let (model, rates) = (self.model.autoencoder.clone(), self.rates.times(self.rate_factor));

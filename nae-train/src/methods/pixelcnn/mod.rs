@@ -63,7 +63,7 @@ impl PixelCnn {
     }
 
     /// The bits per dimension of each sample of `x` `[N, C, H, W]` in [0, 1]: `[N]`.
-    pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
+    fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
         self.bits(x, &mut Dropout(None))
     }
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
+use nae_core::energy::Energy;
 
 use crate::engine::Engine;
 use crate::methods::Model;
@@ -27,10 +28,17 @@ pub struct Gallery {
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Images, reconstructions and squared errors under the autoencoder of `model`, for the normal test images and each
+/// Images, reconstructions and their errors under the autoencoder of `model`, for the normal test images and each
 /// outlier set. `None` if the model has no autoencoder.
 pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) -> Option<Gallery> {
     let autoencoder = model.autoencoder()?.valid();
+    let energy = prepared.config.architecture().energy();
+    let (measure, error) = match energy {
+        Energy::SquaredL2 => ("the mean squared error between the first two", "squared error"),
+        Energy::L1 => ("the mean absolute error between the first two", "absolute error"),
+        // Its map has no place for each pixel.
+        _ => ("one minus the mean structural similarity of the first two", "squared error"),
+    };
     let outliers = prepared.outlier_sets();
     let sets = std::iter::once(("normal", &prepared.split.test));
     let rows =
@@ -38,18 +46,19 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
     let rows = rows.map(|(name, set)| {
         let x = set.batch(&set.evenly(SHOWN), device);
         let reconstruction = autoencoder.reconstruct(x.clone());
-        let error = (x.clone() - reconstruction.clone()).powi_scalar(2);
-        // All rows have the same scale, so that they can be compared: an error of 1/2 is white.
-        let strips = [x, reconstruction, error.mul_scalar(4.0)].map(|images| strip(&images, set.shape()));
+        // All rows have the same scale, so that they can be compared: a difference of 1/2 is white.
+        let double = (x.clone() - reconstruction.clone()).abs().mul_scalar(2.0);
+        let error = if energy == Energy::L1 { double } else { double.powi_scalar(2) };
+        let strips = [x, reconstruction, error].map(|images| strip(&images, set.shape()));
         (name.to_owned(), strips.to_vec())
     });
     Some(Gallery {
         title: "Reconstructions".to_owned(),
-        caption:
-            "The model's energy is the mean squared error between the first two; in the third, white is an error of a \
-                  half and more. An outlier that is reproduced as well as a normal one is missed."
-                .to_owned(),
-        columns: ["", "images", "reconstructions", "squared error"].map(str::to_owned).to_vec(),
+        caption: format!(
+            "The model's energy is {measure}; in the third, white is a difference of a half and more. An outlier that is \
+             reproduced as well as a normal one is missed."
+        ),
+        columns: ["", "images", "reconstructions", error].map(str::to_owned).to_vec(),
         rows: rows.collect(),
     })
 }

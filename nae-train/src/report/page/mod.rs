@@ -99,7 +99,7 @@ fn list(out: &mut String, sentences: &[String]) {
 
 fn table(table: &Table) -> String {
     let intervals = match &table.no_intervals {
-        None => ", with 95% confidence intervals of the images drawn".to_owned(),
+        None => format!(", with 95% confidence intervals of the {} drawn", table.samples),
         Some(reason) => format!(". {}", escape(reason)),
     };
     let mut out = format!(
@@ -155,7 +155,7 @@ mod tests {
     fn the_page_is_whole_and_harmless() {
         let table = Table {
             columns: vec![("nae", "NAE")],
-            samples: "images",
+            samples: "rows",
             no_intervals: None,
             normal_count: 3,
             normal_energy: BTreeMap::new(),
@@ -180,6 +180,7 @@ mod tests {
         };
         let html = html(&page);
         assert!(!html.contains("<script") && html.contains("&lt;script&gt;"), "{html}");
+        assert!(html.contains("3 normal test rows, with 95% confidence intervals of the rows drawn"), "{html}");
         assert!(!html.contains("http://") && !html.contains("https://"), "nothing is fetched");
         for tag in ["table", "figure", "details", "ul", "body", "html"] {
             let count = |text: &str| html.matches(text).count();

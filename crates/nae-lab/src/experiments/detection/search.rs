@@ -129,7 +129,7 @@ mod tests {
         let none = methods().replace("[[search]]", "[[searches]]");
         assert!(message(&none).contains("searches"), "{}", message(&none));
         let ood = EXPERIMENTS.iter().find(|known| known.name == "mnist-ood").expect("there").text;
-        assert!(message(ood).contains("mine.toml: no cell's method has values to try"), "{}", message(ood));
+        assert!(message(ood).contains("mine.toml: no cell has values to search"), "{}", message(ood));
         for (from, to, said) in [
             ("[2, 4,", "[[2], 4,", "search, `architecture.latent_dim`: expected numbers, or words"),
             ("[2, 4, 8, 16, 32, 64, 128, 256]", "[]", "search, `architecture.latent_dim`: expected numbers, or words"),

@@ -82,7 +82,7 @@ pub enum SettingsError {
         key: String,
     },
     /// There are no values to try.
-    #[error("{0}: no cell's method has values to try: `search` in the settings says which, as in mnist-methods")]
+    #[error("{0}: no cell has values to search; add `[[search]]` to the settings, as in mnist-methods")]
     NoSearch(String),
     /// A scale does not contain the work of a model.
     #[error(

@@ -1,19 +1,19 @@
 //! The paper's illustrations, each a picture and its numbers: samples of an untrained model ([`random_init`]),
 //! samples along training and reconstructions after it ([`along_training`]), reconstruction error by D_z
-//! ([`latent_dim`]), and outliers between two clusters ([`bimodal`]).
+//! ([`reconstruction_error`]), and outliers between two clusters ([`bimodal`]).
 //!
 //! Those on MNIST use the settings of the experiments with tables of AUROC ([`detection`](super::detection)), so
 //! that scales have the same meaning.
 
 mod along_training;
 mod bimodal;
-mod latent_dim;
 mod random_init;
+mod reconstruction_error;
 
 pub use along_training::along_training;
 pub use bimodal::bimodal;
-pub use latent_dim::latent_dim;
 pub use random_init::random_init;
+pub use reconstruction_error::reconstruction_error;
 
 use std::fs::File;
 use std::path::Path;
@@ -70,7 +70,7 @@ pub enum PicturesError {
     #[error(transparent)]
     Network(#[from] SpecError),
     /// The settings do not contain the required chain.
-    #[error("the preset has no latent chain, and this is about one")]
+    #[error("the preset has no latent chain, and this illustration needs one")]
     NoLatentChain,
     /// The picture cannot be drawn.
     #[error("the picture cannot be drawn: {0}")]

@@ -177,7 +177,7 @@ impl<'c> Interpreter<'c, '_> {
         match &self.checker.values[value].constant {
             Some(Constant::Integers(data)) => Ok(Some(data)),
             Some(Constant::Floats(_)) => Err(self.wrong(what, "integers", "floats")),
-            Some(Constant::Quantized { .. }) => Err(self.wrong(what, "integers of 64 bits", "quantised ones")),
+            Some(Constant::Quantized { .. }) => Err(self.wrong(what, "integers of 64 bits", "quantized ones")),
             None => Err(self.wrong(what, "a constant", "a value computed at run time")),
         }
     }

@@ -41,7 +41,7 @@ impl Interpreter<'_, '_> {
         let mut names = self.node.input.iter().filter(|name| self.checker.quantized.contains_key(*name));
         match names.next() {
             Some(name) if self.node.op_type() != "DequantizeLinear" => {
-                Err(self.wrong("input", "floats", format!("`{}`, which is quantised", excerpt(name))))
+                Err(self.wrong("input", "floats", format!("`{}`, which is quantized", excerpt(name))))
             }
             _ => Ok(()),
         }
@@ -178,12 +178,12 @@ impl Interpreter<'_, '_> {
         if let Some(quantized) = self.node.input.first().and_then(|name| self.checker.quantized.get(name)) {
             let scale = self.scale()?;
             if scale != *quantized {
-                return Err(self.wrong("scale", format!("{quantized:?}, as quantised"), format!("{scale:?}")));
+                return Err(self.wrong("scale", format!("{quantized:?}, as quantized"), format!("{scale:?}")));
             }
             return Ok(Meaning::Same(x));
         }
         let Some(Constant::Quantized { values, range }) = &self.checker.values[x].constant else {
-            return Err(self.wrong("input", "what QuantizeLinear makes, or a quantised constant", "another"));
+            return Err(self.wrong("input", "what QuantizeLinear makes, or a quantized constant", "another"));
         };
         let dims = self.fixed_extents(x);
         let scales = self.floats(1, "scale")?.unwrap_or_default();

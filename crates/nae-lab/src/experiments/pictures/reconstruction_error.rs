@@ -33,7 +33,7 @@ const ROWS: &str = "rows.jsonl";
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.
-pub fn latent_dim(
+pub fn reconstruction_error(
     scale: Scale,
     prepare: impl Fn(Config) -> Result<Prepared, RunError>,
     path: &Path,
