@@ -134,6 +134,7 @@ pub fn choose_by(
     let mut rows = samples(path, &own, &read, true, MAX_VALUES)?;
     rows.warnings.extend(warnings);
     rows.warnings.extend(time_columns::warnings(&read, &own.columns));
+    rows.warnings.extend(hidden_rows(&read));
     if let Some(sentence) = left_out {
         rows.warnings.insert(0, sentence);
     }
@@ -235,6 +236,17 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
         samples = samples.with_parts(Parts::windows(places)).map_err(wrong)?;
     }
     Ok(Rows { samples, rows: count, sha256: read.sha256.clone(), warnings })
+}
+
+/// Warns of rows that a quote may hide in a cell of another row.
+fn hidden_rows(read: &Read) -> Option<String> {
+    let mut broken = read.tables.iter().filter_map(|table| Some((table.path(), table.line_breaks()?)));
+    let (path, line_breaks) = broken.next()?;
+    let others = match broken.count() {
+        0 => String::new(),
+        others => format!(" (other tables with such rows: {others})"),
+    };
+    Some(format!("{}: {line_breaks}{others}", path.display()))
 }
 
 /// The stretches of each table, as ranges of its rows; if the data are not `divided`, one for each table.
@@ -581,6 +593,20 @@ mod tests {
         assert!(time.contains("\"time\" never falls from one row to the next"), "{time}");
         assert!(day.contains("\"day\" contains dates"), "{day}");
         assert!(read.warnings.iter().all(|warning| warning.contains("remove the column")), "{:?}", read.warnings);
+    }
+
+    #[test]
+    fn rows_that_a_quote_may_hide_are_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "a,b,note\n1,2,x\n2,5,\"x\n3,9,x\n4,1,\"\n6,2,x\n";
+        let path = file(folder.path(), text);
+        let (_, read) = choose(&path, Missing::Refuse, None).expect("valid");
+        assert_eq!(read.rows, 3);
+        let warned = read.warnings.iter().find(|warning| warning.contains("are one row")).expect("warned of");
+        assert!(warned.starts_with(&format!("{}: the lines 3 to 5 are one row", path.display())), "{warned}");
+        let stray = text.replace(",\"\n6", ",\"5 inch\n6");
+        let message = choose(&file(folder.path(), &stray), Missing::Refuse, None).expect_err("a quote").to_string();
+        assert!(message.contains("line 5: text after the closing quote"), "{message}");
     }
 
     #[test]
