@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use nae_train::config::RawConfig;
 use nae_train::config::preset::{self, Recorded};
-use nae_train::eval::{FOOTNOTE, Table};
+use nae_train::eval::Table;
 use nae_train::report::{CONFIG, RESULT};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{GatherError, Gathered, difference, is_unfinished, once};
 use crate::compare::Estimate;
+use crate::experiments::detection::summary::footnote;
 use crate::experiments::origin::{self, Origin};
 
 /// The required part of a run's results.
@@ -187,8 +188,7 @@ fn as_text(runs: &[Run]) -> String {
     let origins: Vec<Origin> =
         runs.iter().map(|run| Origin { commit: run.figures.commit.clone(), engine: None }).collect();
     let note = origin::note(origins.iter());
-    let footnote =
-        if rows.iter().any(|(_, selection, _)| *selection) { format!("\n{FOOTNOTE}") } else { String::new() };
+    let footnote = footnote(rows.iter().any(|(_, selection, _)| *selection));
     format!("{name}: AUROC, mean ± standard error over seeds {}\n{table}{footnote}{note}", seeds.join(", "))
 }
 

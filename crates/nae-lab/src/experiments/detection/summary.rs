@@ -194,7 +194,7 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
         Some(1) => "ours of one seed".to_owned(),
         Some(seeds) => format!("ours as mean ± standard error over up to {seeds} seeds"),
     };
-    let footnote = if rows.iter().any(|row| row.selection) { format!("\n{FOOTNOTE}") } else { String::new() };
+    let footnote = footnote(rows.iter().any(|row| row.selection));
     let search = if settings.search { SEARCH } else { "" };
     let counted = settings.cells.iter().flat_map(|cell| tried(experiment, cell, finished).models);
     let note = origin::note(counted.map(|model| &model.origin));
@@ -213,6 +213,11 @@ fn published(value: Option<Published>) -> String {
         Some(Published::Value(mean)) => format!("{mean:.3}"),
         Some(Published::Estimate([mean, error])) => format!("{mean:.3} ± {error:.3}"),
     }
+}
+
+/// The line below a table that explains the mark of the selection set, if a row is `marked`.
+pub(crate) fn footnote(marked: bool) -> String {
+    if marked { format!("\n{FOOTNOTE}") } else { String::new() }
 }
 
 #[cfg(test)]
