@@ -69,7 +69,7 @@ int32_t nae_detector_input(const struct nae_detector *detector,
 // `detector` is null or from `nae_detector_open`.
 int32_t nae_detector_samples(const struct nae_detector *detector);
 
-// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or an `.npy` file of one image. `path` is UTF-8. The
+// Scores an image file: PNG, JPEG, BMP, TIFF, WebP or PNM, or an `.npy` file of one image. `path` is UTF-8. The
 // image is turned as its orientation tag (EXIF, TIFF) says. `error_map`, if not NULL, receives height × width values of
 // the network's input, row by row: each pixel's error, whose mean is the energy (for the energy ssim, its squared error;
 // for a model of features, the energy of the features at its place). It must be NULL for a model of tiles. Returns 1, or
@@ -86,7 +86,7 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 char *error,
                                 size_t error_len);
 
-// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, of at most 2^30 bytes. Otherwise as
+// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP or PNM, of at most 2^30 bytes. Otherwise as
 // `nae_detector_score_file`.
 //
 // # Safety

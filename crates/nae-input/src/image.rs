@@ -1,6 +1,6 @@
 //! Converts image files to a network's input. Training and scoring use the same code, with every backend.
 //!
-//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PGM, PPM) image, or the images in a
+//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PBM, PGM, PPM, PAM) image, or the images in a
 //!    `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
 //!    transparency is dropped; an image is turned as its orientation tag (EXIF, TIFF) says; colour profiles are ignored. Of
 //!    a TIFF of several pages the first is read, of an animated WebP or PNG the first frame. A file that breaks off is an
@@ -28,7 +28,8 @@ use crate::{fit, npy};
 pub use crate::decoding::{DecodeError, MAX_DECODED, MAX_SIDE, TooLarge, decode_upright, dimensions};
 
 /// The extensions of supported image files, in lower case.
-pub const EXTENSIONS: [&str; 10] = ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pgm", "ppm", "pnm"];
+pub const EXTENSIONS: [&str; 12] =
+    ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pbm", "pgm", "ppm", "pnm", "pam"];
 
 /// Why an image cannot be converted to a network's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

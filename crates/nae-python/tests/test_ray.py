@@ -167,7 +167,7 @@ def test_a_lost_node_loses_nothing(cluster, tmp_path):
 
     after = normalizing(metrics)
     assert [line["step"] for line in after] == list(range(1, 81)), "no update twice, none left out"
-    assert after[:8] == before[:8], "gone on with, not begun anew"
+    assert after[:8] == before[:8], "continued, not started again"
     assert found["seeds"] == [0, 5]
     for seed in (0, 5):
         alone = nae_edge.train(seed=seed, progress=False, **run)

@@ -9,10 +9,11 @@ use tracing_subscriber::EnvFilter;
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Verbosity {
     /// Log what is done and how long it takes to standard error; twice for more. RUST_LOG selects modules.
-    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    // Listed last, before `--help`: otherwise they stand between a command's own options.
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
     verbose: u8,
     /// Print no progress, only requested results and errors.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 900)]
     quiet: bool,
 }
 

@@ -209,7 +209,7 @@ unsafe fn score(
     1
 }
 
-/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or an `.npy` file of one image. `path` is UTF-8. The
+/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP or PNM, or an `.npy` file of one image. `path` is UTF-8. The
 /// image is turned as its orientation tag (EXIF, TIFF) says. `error_map`, if not NULL, receives height × width values of
 /// the network's input, row by row: each pixel's error, whose mean is the energy (for the energy ssim, its squared error;
 /// for a model of features, the energy of the features at its place). It must be NULL for a model of tiles. Returns 1, or
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn nae_detector_score_file(
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, of at most 2^30 bytes. Otherwise as
+/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP or PNM, of at most 2^30 bytes. Otherwise as
 /// `nae_detector_score_file`.
 ///
 /// # Safety

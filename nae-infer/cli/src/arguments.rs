@@ -128,7 +128,7 @@ Examples:
 pub(crate) struct Score {
     /// Model: .onnx from nae-train, or .nae
     pub(crate) model: PathBuf,
-    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input;
+    /// Images: PNG, JPEG, BMP, TIFF, WebP, PNM or .npy; folders, with their sub-folders; - for standard input;
     /// tables, for a model of tables
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
@@ -186,7 +186,7 @@ Examples:
 pub(crate) struct Calibrate {
     /// Model: .onnx
     pub(crate) model: PathBuf,
-    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input
+    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PNM or .npy; folders, with their sub-folders; - for standard input
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// The file to write: the model with its threshold

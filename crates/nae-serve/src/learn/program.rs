@@ -100,7 +100,7 @@ pub(super) struct Training {
 pub(crate) struct TrainingStatus {
     /// The seconds since it was last started.
     gone: f64,
-    /// `begun`, `resumed` after a restart of the service, or `begun anew` if resuming was impossible.
+    /// `begun`, `resumed` after a restart of the service, or `started again` if resuming was impossible.
     manner: &'static str,
     progress: Option<Progress>,
     /// The last lines of its output.
@@ -158,7 +158,7 @@ impl Training {
             }
         }
         if job.go_on {
-            self.set_manner("begun anew");
+            self.set_manner("started again");
         }
         self.once(program, job, false)
     }

@@ -10,7 +10,7 @@ use super::super::regions::NothingSeen;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Failure {
     /// The bytes are not an image in a supported format.
-    #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PGM, PPM): {0}")]
+    #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PNM): {0}")]
     Decode(String),
     /// The regions exclude the whole image.
     #[error(transparent)]

@@ -127,7 +127,7 @@ impl OwnCertificate {
                 // Set before logging: whoever reads the log may check the metrics next.
                 figures.refused.set(0);
                 figures.expires.set(self.end());
-                tracing::info!("the certificate was read anew and is in use");
+                tracing::info!("the certificate was read again and is in use");
             }
             Some(Err(error)) => {
                 figures.refused.set(1);

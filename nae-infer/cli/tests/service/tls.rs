@@ -83,7 +83,7 @@ fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_works() {
     for end in ["pem", "key"] {
         replace(&place, &format!("new.{end}"), &format!("own.{end}"));
     }
-    service.wait_log("the certificate was read anew and is in use");
+    service.wait_log("the certificate was read again and is in use");
     assert!(is_answered(&client, &service));
     let (now, ends) = (SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64(), expires(&client, &service));
     assert!((now + 170_000.0..now + 172_900.0).contains(&ends), "two days from {now}: {ends}");
@@ -106,7 +106,7 @@ fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_works() {
     assert!(service.wait_log("the certificate cannot be used").contains("own.key"));
     assert!(refused());
     replace(&place, "other.key", "own.key");
-    service.wait_log("the certificate was read anew and is in use");
+    service.wait_log("the certificate was read again and is in use");
     assert!(!refused());
 }
 
@@ -137,7 +137,7 @@ fn that_a_certificate_expires_is_said_before_it_does() {
     for end in ["pem", "key"] {
         replace(&place, &format!("new.{end}"), &format!("own.{end}"));
     }
-    assert!(service.wait_log("the certificate ").contains("was read anew"));
+    assert!(service.wait_log("the certificate ").contains("was read again"));
     assert!(service.wait_log("the certificate ").contains("holds"));
 }
 

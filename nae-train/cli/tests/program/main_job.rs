@@ -22,12 +22,32 @@ fn the_default_run_tells_the_held_out_digit() {
         let row = rows.iter().find(|row| row["outliers"].as_str().unwrap().starts_with(name)).unwrap();
         (row["autoencoder"].as_f64().unwrap(), row["nae"].as_f64().unwrap())
     };
-    let (before, after) = row("digit 1");
-    // Over five seeds 0.946 with a standard deviation of 0.033 (models/results): three of them below that is too low.
-    assert!(after > 0.85 && after > before + 0.15, "digit 1: {before} before, {after} after");
-    let (before, after) = row("chimeras");
-    assert!(after > before - 0.02, "chimeras: {before} before, {after} after");
-    assert!(row("ConstantGray").1 > 0.99 && row("half-digits").1 > 0.99 && row("uniform noise").1 > 0.99);
+    // On processors that round as the README says, its table is the result. Elsewhere the result differs as between seeds, which
+    // have a standard deviation of 0.03 on the digit 1 (docs/paper.md).
+    let readme = include_str!("../../../../README.md");
+    let (_, table) = readme.split_once("| AUROC against 323 normal test images |").unwrap();
+    let number = |cell: &str| -> f64 { cell.trim().trim_matches('*').parse().unwrap() };
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map_while(|line| line.strip_prefix("| ")).map(|line| line.split('|').collect()).collect();
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    #[cfg(target_arch = "x86_64")]
+    let exact = std::is_x86_feature_detected!("avx512f");
+    #[cfg(not(target_arch = "x86_64"))]
+    let exact = false;
+    for cells in rows {
+        let name = cells[0].split([',', '(']).next().unwrap().trim();
+        let (before, after) = row(name);
+        let slack = if exact {
+            0.000_501
+        } else if name == "digit 1" {
+            0.09
+        } else {
+            0.03
+        };
+        for (said, found) in [(number(cells[1]), before), (number(cells[2]), after)] {
+            assert!((said - found).abs() <= slack, "{name}: README.md has {said}, this run {found}");
+        }
+    }
     // 323 images at a rate of 0.01, calibrated on 162: more than 0.05 would be far out.
     assert!(result["false_positive_rate"]["measured"].as_f64().unwrap() < 0.05);
 }

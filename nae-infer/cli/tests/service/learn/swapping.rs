@@ -107,12 +107,12 @@ fn a_kill_at_any_step_loses_nothing() {
     service.signal("TERM");
     assert_eq!(service.wait(), Some(0));
 
-    // There is nothing to go on from: anew.
+    // There is nothing to continue from: it starts again.
     std::fs::remove_file(learn.join("run/resume.bin")).unwrap();
     let service = start(&place);
-    eventually("it runs anew", || called(&place).len() == 3);
+    eventually("it runs again", || called(&place).len() == 3);
     assert!(called(&place)[2].contains("--time-budget 60s"), "{}", called(&place)[2]);
-    assert_eq!(status(&service)["training"]["manner"], "begun anew");
+    assert_eq!(status(&service)["training"]["manner"], "started again");
     std::fs::copy(other_model(), place.path("learned")).unwrap();
     std::fs::remove_file(place.path("hold")).unwrap();
     eventually("it has trained", || phase(&service) == "trained");
