@@ -3,7 +3,7 @@
 use nae_core::Shape;
 
 /// Converts an image of `shape` from channels first, ONNX's order, to channels last, the order of [`Pixels`](crate::Pixels)
-/// and of the portable engine.
+/// and of the portable engine. `image` has `shape.len()` values; what it has beyond them is left out.
 pub fn to_channels_last(image: &[f32], shape: Shape) -> Vec<f32> {
     transpose(image, shape.channels, shape.height * shape.width)
 }

@@ -47,12 +47,18 @@ impl Grid {
         self.tops.len() * self.lefts.len()
     }
 
-    /// The first row and the first column of a tile. `index` must be less than [`len`](Self::len).
+    /// The first row and the first column of a tile.
+    ///
+    /// # Panics
+    /// If `index` is not less than [`len`](Self::len).
     pub fn place(&self, index: usize) -> (usize, usize) {
         (self.tops[index / self.lefts.len()], self.lefts[index % self.lefts.len()])
     }
 
-    /// Copies the tiles at `indices`, one after the other, from an image with channels first.
+    /// Copies the tiles at `indices`, one after the other, from an image of the grid's shape, with channels first; so are the tiles.
+    ///
+    /// # Panics
+    /// If `indices` reach beyond [`len`](Self::len).
     pub fn cut(&self, image: &[f32], indices: Range<usize>) -> Vec<f32> {
         let mut out = Vec::with_capacity(indices.len() * self.tile.len());
         for index in indices {

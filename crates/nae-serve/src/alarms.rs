@@ -133,6 +133,7 @@ impl Alarms {
             model: model.digest.clone(),
             night: model.condition == Condition::Night,
         });
+        monitor.raised_is_recorded();
         if let Err(error) = written {
             tracing::error!(alarm = number, %error, "the alarm is not on disk; it is sent from memory");
         }
@@ -207,7 +208,79 @@ fn cut(name: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use axum::body::Bytes;
+    use jiff::tz::TimeZone;
+    use nae_core::calibration::Calibration;
+    use nae_core::contract::Contract;
+    use nae_core::verdict::{AlarmSettings, Verdict};
+    use nae_infer::card::ScoringSettings;
+    use nae_infer::{Detector, Scored, Shape};
+    use prometheus_client::metrics::counter::Counter;
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::super::config::{Config, Flags};
+    use super::super::history_file::{History, HistoryFigures, HistoryLimits, Span};
+    use super::super::metrics::Metrics;
+    use super::super::quiet::{Moment, Quiet};
+    use super::super::regions::Sight;
+    use super::super::shown::Looked;
+    use super::super::source::Frame;
+    use super::super::zeros::Zeros;
     use super::*;
+
+    /// Whether an alarm has an end in the history, if the threshold is changed while it is written to the disk, or not.
+    fn has_end(is_changed: bool) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", folder.path().to_str().unwrap())];
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
+        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
+        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+        let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
+        let (digest, bytes) = ("00000001".to_owned(), Arc::default());
+        let model = Model { detector, card: Vec::new(), digest, condition: Condition::Day, bytes };
+
+        let history = History::new(folder.path(), Some(HistoryLimits { days: 1, bytes: HistoryLimits::LEAST_BYTES }));
+        let recorder = history.recorder(0, Counter::default());
+        let figures =
+            HistoryFigures { dropped: vec![Counter::default()], writing: Gauge::default(), bytes: Gauge::default() };
+        let writer = history.start(vec![config.name.to_string()], vec![vec![]], figures).unwrap().unwrap();
+        let metrics = Arc::new(Metrics::new().camera(&config.name));
+        let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
+        let sight = Arc::new(Sight::open(folder.path(), config.regions.clone()));
+        let each = AlarmSettings::new(1, 0, 1).unwrap();
+        let monitor = Monitor::new(each, quiet, Arc::clone(&sight), Some(&model), Arc::clone(&metrics)).unwrap();
+        let monitor = monitor.recorded(recorder.clone());
+        let (alarms, _) = Alarms::open(&config, Vec::new(), &metrics, recorder).unwrap();
+
+        let frame = Frame { bytes: Bytes::from_static(b"image"), name: None, taken: Instant::now() };
+        let scored = Scored {
+            energy: 1.0,
+            p_value: None,
+            verdict: Some(Verdict::Anomaly),
+            latent: None,
+            error_map: Vec::new(),
+            error_map_shape: Shape::new(1, 0, 0),
+        };
+        let looked = Looked { regions: sight.applied(), view: None };
+        let shown = monitor.observe(&frame, scored, &model, looked).unwrap();
+        if is_changed {
+            monitor.model_changed(Condition::Day, Some(&model), false);
+        }
+        alarms.raise(&shown, &model, &monitor);
+        history.stop();
+        writer.join().unwrap();
+        let all = Span { from: 0, to: i64::MAX };
+        let (found, _) = history.past(config.name.as_str()).unwrap().piece_of_alarms(all).unwrap().unwrap();
+        assert_eq!(found.len(), 1);
+        found[0].cleared.is_some()
+    }
+
+    /// Otherwise, the history would show it as active until the next alarm.
+    #[test]
+    fn an_alarm_that_is_cleared_before_the_history_has_it_is_cleared_there_too() {
+        assert!(has_end(true) && !has_end(false));
+    }
 
     /// A slot of the journal has 1,008 bytes for an alarm.
     #[test]

@@ -44,7 +44,7 @@ pub(crate) struct Camera {
     /// none.
     pub(crate) model: Arc<Current>,
     /// The queue of its images for the scorer.
-    pub(crate) lane: Lane,
+    pub(crate) lane: Arc<Lane>,
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) quiet: Arc<Quiet>,
@@ -131,7 +131,9 @@ impl Camera {
         let day_night = Arc::new(DayNight::open(&config.state, config.night.clone()));
         make_room_for_night(&night, &day_night);
         let (night_base, why_missing) = own::open_night(&night, models);
-        let in_use = Arc::new(InUse::new(Arc::clone(&model), Arc::clone(&monitor), why_missing));
+        let lane = Arc::new(lane);
+        let in_use = InUse::new(Arc::clone(&model), Arc::clone(&monitor), why_missing);
+        let in_use = Arc::new(in_use.scored_in(Arc::clone(&lane)));
         let shared = own::Shared { models, trainer, monitor: &monitor, sight: &sight, span: &span };
         let own = PerCondition {
             day: Own::open(&config, Condition::Day, base, &in_use, &shared)?,
@@ -213,7 +215,12 @@ impl Camera {
             (day, Err(ChangeError::NoModel(_))) => day,
             (day, night) => day.and(night),
         };
+        // Also if the file was refused: whoever asks for a reload wants the model in use to be tried again.
+        let was_working = self.lane.is_working();
         self.lane.reopen();
+        if !was_working && self.lane.is_working() {
+            self.monitor.tell(Event::Model);
+        }
         reloaded
     }
 
@@ -230,7 +237,6 @@ impl Camera {
         // Recorded first, so that the model is in use after a crash, too; it has passed its test.
         learn.swapped(model)?;
         keeper.exchange(new);
-        self.lane.reopen();
         Ok(())
     }
 
@@ -245,7 +251,6 @@ impl Camera {
         let before = learn.to_roll_back()?.map(|file| keeper.fit(file, false)).transpose()?;
         learn.rolled_back()?;
         keeper.go_back(before);
-        self.lane.reopen();
         Ok(())
     }
 
@@ -273,10 +278,7 @@ impl Camera {
     /// Takes the model of the current condition into use, and tells the learning of both which one is current.
     fn stand(&self, now: Moment) {
         let standing = self.day_night.standing(now);
-        if self.in_use.stand(standing) {
-            // The lane may have been given up because of the previous model.
-            self.lane.reopen();
-        }
+        self.in_use.stand(standing);
         let holds = standing.map_or(Condition::Day, |standing| standing.condition);
         for condition in Condition::ALL {
             self.of(condition).learn.holds(condition == holds);
@@ -331,10 +333,13 @@ impl Camera {
         let (before, models) = (self.sight.applied(), self.in_use.models());
         let digests = models.day.iter().chain(&models.night).map(|model| model.digest.as_str());
         let kept = self.sight.set(regions, digests);
-        if self.sight.applied().digest() != before.digest() {
-            self.monitor.regions_changed(&models);
+        let now = self.sight.applied();
+        if now.digest() == before.digest() {
+            self.monitor.regions_renamed();
         } else {
-            self.monitor.tell(Event::Regions);
+            // Comes first: whoever is told of the change finds the counts of a tested model at zero.
+            learning.iter().for_each(|learn| learn.regions_changed(now.digest()));
+            self.monitor.regions_changed(&models);
         }
         tracing::info!(regions = self.sight.applied().regions().len(), "regions were set");
         if let Some(warning) = self.regions_warning() {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::day_night::{Condition, DayNightState, PerCondition, Standing};
 use super::model::{Current, Model};
 use super::monitor::Monitor;
+use super::scorer::Lane;
 
 /// The reason for a missing model of the night if no error is known.
 const NONE_YET: &str = "there is no model for the night yet: learn one here, or name one by the setting `night_model`";
@@ -15,6 +16,8 @@ const NONE_YET: &str = "there is no model for the night yet: learn one here, or 
 pub(crate) struct InUse {
     /// The model that the scoring threads read.
     current: Arc<Current>,
+    /// The lane of the threads that read it; `None` in tests without such threads.
+    lane: Option<Arc<Lane>>,
     monitor: Arc<Monitor>,
     state: Mutex<State>,
 }
@@ -52,7 +55,13 @@ impl InUse {
     /// A state in which only the model in `current` is in use.
     pub(crate) fn new(current: Arc<Current>, monitor: Arc<Monitor>, why_missing: Option<String>) -> Self {
         let state = State { standing: None, models: PerCondition::default(), why_missing };
-        Self { current, monitor, state: Mutex::new(state) }
+        Self { current, lane: None, monitor, state: Mutex::new(state) }
+    }
+
+    /// The same with the lane in which the model scores. It is opened again for each other model, since it may have been
+    /// given up because of the model before.
+    pub(crate) fn scored_in(self, lane: Arc<Lane>) -> Self {
+        Self { lane: Some(lane), ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -87,7 +96,7 @@ impl InUse {
         if state.models.night.is_some() {
             state.why_missing = None;
         }
-        self.show(&state);
+        self.show(&state, other_network);
         self.monitor.model_changed(of, state.models[of].as_deref(), other_network);
     }
 
@@ -108,15 +117,21 @@ impl InUse {
         if now != before {
             tracing::info!(condition = %now.1, model_for = %now.0, by = standing.map(|standing| standing.by), "another condition holds");
         }
-        self.show(&state);
-        now.0 != before.0
+        let is_other = now.0 != before.0;
+        self.show(&state, is_other);
+        is_other
     }
 
-    /// Passes the model in use on to the scoring threads and the monitor.
-    fn show(&self, state: &State) {
+    /// Passes the model in use on to the scoring threads and the monitor. `is_other` tells whether it is another network,
+    /// or that of the other condition.
+    fn show(&self, state: &State, is_other: bool) {
         let model_for = state.model_for();
         let model = state.models[model_for].clone();
         self.current.store(model.clone());
+        // Before the monitor tells clients: whoever asks then is told that images are scored.
+        if is_other && let Some(lane) = &self.lane {
+            lane.reopen();
+        }
         self.monitor.uses(model.as_deref(), model_for, state.told());
     }
 }

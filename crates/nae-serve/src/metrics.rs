@@ -140,7 +140,7 @@ pub(crate) struct CameraMetrics {
     pub(crate) alarms_on: Gauge,
     /// 1 if energies have risen, −1 if they have fallen, 0 otherwise.
     pub(crate) drift: Gauge<i64, AtomicI64>,
-    /// Whether frames arrive.
+    /// Whether the source is open.
     pub(crate) source_up: Gauge,
     /// Whether the broker is connected.
     pub(crate) mqtt_connected: Gauge,
@@ -235,7 +235,7 @@ impl Metrics {
             this.alarms_on.clone(),
         );
         r.register("drift", "1 when energies have risen, -1 when they have fallen", this.drift.clone());
-        r.register("source_up", "1 while frames come", this.source_up.clone());
+        r.register("source_up", "1 while the source is open", this.source_up.clone());
         r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
         r.register("waiting", "Images that wait to be scored", this.waiting.clone());
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use super::day_night::{Condition, DayNightState, PerCondition};
-use super::history::{Point, Slice};
+use super::history::{HISTORY, Point, Slice};
 use super::history_file::Recorder;
 use super::metrics::CameraMetrics;
 use super::model::Model;
@@ -28,6 +28,9 @@ pub(crate) use memory::Recent;
 
 /// The number of events that a slow client may be behind before it misses some.
 const EVENTS: usize = 256;
+/// The maximum number of states of the source that are remembered as logged: some reasons of a loss contain numbers that
+/// differ from attempt to attempt.
+const LOGGED: usize = 8;
 
 /// The state of a camera's frames.
 pub(crate) struct Monitor {
@@ -57,6 +60,8 @@ struct State {
     /// The frame that raised the last alarm.
     alarmed: Option<Arc<Shown>>,
     source: SourceState,
+    /// The states of the source that were logged since the last frame.
+    logged: Vec<SourceState>,
     number: u64,
 }
 
@@ -90,8 +95,9 @@ pub(crate) enum Event {
     Source { state: &'static str, reason: Option<String> },
     /// The threshold, the calibration or the model has changed.
     Model,
-    /// The regions have changed: the alarm filter starts anew.
-    Regions,
+    /// The regions were set. If the model sees another part of frames now, the alarm is cleared, and the filter starts
+    /// anew; if only their names or their origin are others, an active alarm stays.
+    Regions { alarm: bool },
     /// No more events will follow.
     Stopping,
 }
@@ -129,6 +135,7 @@ impl Monitor {
             failure: None,
             alarmed: None,
             source: SourceState::None,
+            logged: Vec::new(),
             number: 0,
         };
         metrics.model_is(model);
@@ -168,7 +175,7 @@ impl Monitor {
             return None;
         }
         self.attend_to(&mut state, now);
-        state.number += 1;
+        state.comes();
         state.failure = None;
         let was_on = state.filter.is_raised();
         // The only place that decides whether a frame counts for an alarm.
@@ -217,7 +224,7 @@ impl Monitor {
     /// Takes a frame that was not scored because there is no model: it is shown, and has no other effect.
     pub(crate) fn observe_unscored(&self, frame: &Frame) {
         let mut state = self.lock();
-        state.number += 1;
+        state.comes();
         state.failure = None;
         let model_for = state.model_for;
         state.memory[model_for].remember(Recent { image: frame.bytes.clone(), normal: false });
@@ -228,6 +235,7 @@ impl Monitor {
     /// Takes a frame that could not be scored, and the reason: from now on, nobody can tell whether frames are normal.
     pub(crate) fn failed(&self, frame: &Frame, reason: String) {
         let mut state = self.lock();
+        state.logged.clear();
         state.failure = Some(reason.clone());
         self.tell(Event::Unreadable { reason, name: frame.name.clone() });
     }
@@ -262,6 +270,15 @@ impl Monitor {
         }
         state.filter.reset();
         self.metrics.alarm.set(0);
+    }
+
+    /// Is called once the history has the alarm that [`observe`](Self::observe) raised. If the alarm was cleared in the
+    /// meantime, the history got the end before the beginning, and took it for that of an earlier alarm: it gets it again.
+    pub(crate) fn raised_is_recorded(&self) {
+        let state = self.lock();
+        if !state.filter.is_raised() {
+            self.recorder.cleared(Moment::now().wall.as_millisecond());
+        }
     }
 
     /// Whether alarms are raised now.
@@ -322,16 +339,19 @@ impl Monitor {
 
     /// The past `span` of the model in use, in at most `most` slices.
     pub(crate) fn history(&self, span: Duration, most: usize) -> Vec<Slice> {
-        self.lock().in_use().history.slices(span, most)
+        // Outside the lock, for which the next frame would wait.
+        let past = self.lock().in_use().history.past(span);
+        past.slices(most)
     }
 
     /// The counts of the last hour of the model in use for another threshold.
     pub(crate) fn what_if(&self, threshold: f32) -> WhatIf {
-        let state = self.lock();
+        // Outside the lock, for which the next frame would wait.
+        let past = self.lock().in_use().history.past(HISTORY);
         let mut counts = WhatIf { threshold, frames: 0, anomalies: 0, alarms: 0 };
         let mut filter = AlarmFilter::<LONGEST_WINDOW>::new(self.alarm).ok();
-        for point in state.in_use().history.iter() {
-            let verdict = Verdict::of(point.energy, threshold);
+        for energy in past.energies() {
+            let verdict = Verdict::of(energy, threshold);
             counts.frames += 1;
             counts.anomalies += usize::from(verdict.is_anomaly());
             if let Some(filter) = &mut filter {
@@ -383,6 +403,13 @@ impl Monitor {
         }
     }
 
+    /// Tells clients of regions with other names, or of another origin: the model sees the same, and an alarm stays.
+    pub(crate) fn regions_renamed(&self) {
+        let state = self.lock();
+        // Within the lock, so that the event is not overtaken by one of a frame that raises the alarm, or ends it.
+        self.tell(Event::Regions { alarm: state.filter.is_raised() });
+    }
+
     /// Resets what was learned of earlier frames: with other regions, they showed another picture.
     pub(crate) fn regions_changed(&self, models: &PerCondition<Option<Arc<Model>>>) {
         let mut state = self.lock();
@@ -396,8 +423,7 @@ impl Monitor {
             // The verdicts on earlier frames do not apply to a model that is tested on them.
             memory.recent.clear();
         }
-        drop(state);
-        self.tell(Event::Regions);
+        self.tell(Event::Regions { alarm: false });
     }
 }
 
@@ -409,6 +435,25 @@ impl State {
 
     fn drifted(&self) -> Drift {
         self.in_use().drifted
+    }
+
+    /// Counts a frame. What then happens to the source is logged again.
+    fn comes(&mut self) {
+        self.number += 1;
+        self.logged.clear();
+    }
+
+    /// Whether to log that the source is in this state: a camera that is gone is tried again 2,880 times a day, each time
+    /// in vain for the same reason.
+    fn is_news(&mut self, source: &SourceState) -> bool {
+        if self.logged.contains(source) {
+            return false;
+        }
+        if self.logged.len() == LOGGED {
+            self.logged.remove(0);
+        }
+        self.logged.push(source.clone());
+        true
     }
 
     /// The frame, with the current number.
@@ -424,13 +469,19 @@ impl SourceObserver for Arc<Monitor> {
             SourceState::Lost(reason) => Some(reason.clone()),
             _ => None,
         };
-        match &reason {
-            Some(reason) => tracing::warn!(reason, "the source is lost; it is tried again"),
-            None => tracing::info!(state = state.name(), "source"),
-        }
-        self.metrics.source_up.set(i64::from(state == SourceState::Connected));
         let name = state.name();
-        self.lock().source = state;
+        self.metrics.source_up.set(i64::from(state == SourceState::Connected));
+        let is_news = {
+            let mut own = self.lock();
+            own.source = state.clone();
+            own.is_news(&state)
+        };
+        match &reason {
+            Some(reason) if is_news => tracing::warn!(reason, "the source is lost; it is tried again"),
+            Some(reason) => tracing::debug!(reason, "the source is lost again"),
+            None if is_news => tracing::info!(state = name, "source"),
+            None => tracing::debug!(state = name, "source"),
+        }
         self.tell(Event::Source { state: name, reason });
     }
 

@@ -287,6 +287,14 @@ impl Lane {
     }
 }
 
+#[cfg(test)]
+impl Lane {
+    /// As if the model had not returned too often.
+    pub(crate) fn give_up(&self) {
+        self.shared.lock().lanes[self.index].stuck_of_model = usize::MAX;
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code panics while it holds the lock.

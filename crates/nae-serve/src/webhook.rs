@@ -78,7 +78,12 @@ pub(super) struct Webhook {
 impl Webhook {
     /// Creates a receiver with the timeout `patience`; the signer, if any, signs its requests.
     pub(super) fn new(address: WebhookAddress, signer: Option<Signer>, patience: Duration) -> Self {
-        let config = ureq::Agent::config_builder().timeout_global(Some(patience)).max_redirects(0).build();
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(patience))
+            .max_redirects(0)
+            // Each status is reported in the same way.
+            .http_status_as_error(false)
+            .build();
         Self { address, signer, agent: config.into() }
     }
 }
@@ -135,6 +140,9 @@ fn id(alarm: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::super::journal::Journal;
     use super::*;
 
@@ -158,6 +166,35 @@ mod tests {
             ["ftp://x", "http://", "http://me:sec/ret@host/", "http://me@", "http://h:70000/", "x", "http://a b"]
         {
             assert!(wrong.parse::<WebhookAddress>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_status_but_2xx_is_reported_alike() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/alarm", listener.local_addr().unwrap());
+        let statuses = [
+            ("204 No Content", Ok(())),
+            ("302 Found", Err("it answered 302 Found")),
+            ("404 Not Found", Err("it answered 404 Not Found")),
+            ("500 Internal Server Error", Err("it answered 500 Internal Server Error")),
+        ];
+        std::thread::spawn(move || {
+            for (status, _) in statuses {
+                let (mut client, _) = listener.accept().unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"{}") {
+                    let mut piece = [0; 1000];
+                    let read = client.read(&mut piece).unwrap();
+                    request.extend(&piece[..read]);
+                }
+                let headers = "Location: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close";
+                write!(client, "HTTP/1.1 {status}\r\n{headers}\r\n\r\n").unwrap();
+            }
+        });
+        let mut webhook = Webhook::new(address.parse().unwrap(), None, Duration::from_secs(30));
+        for (status, expected) in statuses {
+            assert_eq!(webhook.send("{}"), expected.map_err(str::to_owned), "{status}");
         }
     }
 

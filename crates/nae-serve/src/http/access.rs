@@ -129,7 +129,7 @@ fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -
         return Ok(role_without_token(&service.config.trusted_proxies, peer, address, headers)?);
     }
     let client = Client::from(address);
-    let given = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let given = text(headers, header::AUTHORIZATION).and_then(bearer);
     let needed = || Problem::new(StatusCode::UNAUTHORIZED, "send a token of the service: `Authorization: Bearer …`");
     // A request without a token is not a guess.
     let given = given.ok_or_else(needed)?;
@@ -151,6 +151,12 @@ fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -
             ))
         }
     }
+}
+
+/// The token in a value of `Authorization`. The case of the scheme does not matter (RFC 9110, 11.1).
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
@@ -213,7 +219,7 @@ mod tests {
 
     use super::super::super::proxies::TrustedProxies;
     use super::super::super::tokens::Role;
-    use super::{is_local, role_without_token, whole_seconds};
+    use super::{bearer, is_local, role_without_token, whole_seconds};
 
     #[test]
     fn a_wait_is_told_in_whole_seconds_that_are_long_enough() {
@@ -244,6 +250,16 @@ mod tests {
         }
         for (header, value) in [("x-forwarded-for", "127.0.0.1"), ("forwarded", "for=127.0.0.1")] {
             assert_eq!(role_told("127.0.0.1", header, value), Ok(Role::Operate), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_token_comes_after_its_scheme_in_any_case() {
+        for value in ["Bearer open sesame", "bearer open sesame", "BEARER open sesame"] {
+            assert_eq!(bearer(value), Some("open sesame"), "{value}");
+        }
+        for value in ["", "Bearer", "Beareropen", "Basic open", "open sesame", "xBearer open"] {
+            assert_eq!(bearer(value), None, "{value}");
         }
     }
 

@@ -1,11 +1,12 @@
-//! Determines the camera of a request: the one in its address, the one of `?camera=`, or the single one; and which of
-//! its two models, if it has one for the night.
+//! Determines the camera of a request: the one in its address, the one of `?camera=`, or the single one; which of its two
+//! models, if it has one for the night; and what else is in the address.
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
 
 use super::super::Service;
 use super::super::camera::Camera;
@@ -82,6 +83,19 @@ impl FromRequestParts<Arc<Service>> for OfCondition {
             }
         };
         Ok(Self(camera, condition))
+    }
+}
+
+/// The parameters in an address.
+pub(super) struct InPath<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = Path::<T>::from_request_parts(parts, state).await;
+        // axum's own answer is plain text.
+        found.map(|Path(value)| Self(value)).map_err(|error| Problem::new(error.status(), error.body_text()))
     }
 }
 

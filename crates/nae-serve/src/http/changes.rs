@@ -55,12 +55,19 @@ pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Pro
     read_up_to(request, LIMIT).await
 }
 
+/// Checks the media type of a request, which a form on another site's page must not be able to send. The case does not
+/// matter, nor do parameters (RFC 9110, 8.3.1).
+pub(super) fn has_type(request: &Request, expected: &str) -> Result<(), Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(expected)) {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("expected content-type: {expected}")))
+}
+
 /// Parses the JSON of a request of at most `limit` bytes.
 pub(super) async fn read_up_to<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next() != Some("application/json") {
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected content-type: application/json"));
-    }
+    has_type(&request, "application/json")?;
     let bytes: Bytes = body(request, limit).await?;
     serde_json::from_slice(&bytes).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
 }

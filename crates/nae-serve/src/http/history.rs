@@ -52,13 +52,14 @@ fn time(text: Option<&str>, name: &str, now: i64) -> Result<Option<i64>, Problem
 
 /// `?from=`, `&to=`: the default is the last hour.
 fn span(text: Option<&str>, now: i64) -> Result<Span, Problem> {
-    // Includes data of this very moment.
-    let to = time(query(text, "to"), "to", now)?.unwrap_or(now + 1);
+    let given = time(query(text, "to"), "to", now)?;
+    // Includes data of this very moment, which do not count for the length.
+    let to = given.unwrap_or(now + 1);
     let from = time(query(text, "from"), "from", now)?.unwrap_or(to - USUAL);
     if from >= to {
         return Err(wrong("`from` has to be before `to`".to_owned()));
     }
-    if to - from > LONGEST {
+    if given.unwrap_or(now) - from > LONGEST {
         return Err(wrong(format!("`from` and `to` are more than {} days apart", LONGEST / 86_400_000)));
     }
     Ok(Span { from, to })
@@ -240,6 +241,9 @@ mod tests {
         assert_eq!(asked("from=86400"), (86_400_000, -1));
         assert_eq!(asked("from=20.5&to=10"), (20_500, 10_000));
         assert_eq!(asked("to=0&from=1e3"), (1_000_000, 0));
+        // The longest that is permitted.
+        assert_eq!(asked("from=316224000"), (LONGEST, -1));
+        assert_eq!(asked("from=316224000&to=0"), (LONGEST, 0));
         // NOW is 2026-09-07T03:00:00Z.
         assert_eq!(asked("from=2026-09-07T02:59:00Z&to=2026-09-07T02:59:30.250Z"), (60_000, 29_750));
         assert_eq!(asked("from=2026-09-07T04%3A59%3A00%2B02%3A00&to=0"), (60_000, 0));
@@ -257,6 +261,8 @@ mod tests {
             "to=tomorrow",
             "from=10&to=10",
             "from=10&to=20",
+            "from=316224000.001",
+            "from=316224000&to=2026-09-07T03:00:00.001Z",
             "from=2026-09-07T04:00:00Z&to=2026-09-07T03:00:00Z",
             "from=1900-01-01T00:00:00Z",
             "to=9999-12-30T00:00:00Z&from=0",

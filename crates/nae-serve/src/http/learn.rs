@@ -3,10 +3,9 @@
 //! actions, and when they are permitted, are in `learn`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
@@ -17,11 +16,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::super::Service;
 use super::super::camera::{Camera, SwapError};
 use super::super::day_night::Condition;
-use super::super::history::HISTORY;
 use super::super::learn::{APART, Collecting, LearnError};
 use super::super::pictures::small_jpeg;
-use super::asked::OfCondition;
-use super::changes::{Nothing, read};
+use super::asked::{InPath, OfCondition};
+use super::changes::{Nothing, has_type, read};
+use super::watching::{SLICES, past_span};
 use super::{Problem, body, drawn, json, query, shown, typed, with};
 
 /// The default number of frames of a page, and the maximum.
@@ -34,8 +33,6 @@ const MOST_FRAMES: usize = 20_000;
 const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 /// The maximum width and height of a thumbnail, in pixels.
 const THUMBNAIL: (u32, u32) = (160, 120);
-/// The number of slices of a history.
-const SLICES: usize = 600;
 /// The number of pieces of a download that may wait.
 const PIECES: usize = 4;
 
@@ -105,7 +102,7 @@ pub(super) struct Numbered {
 
 pub(super) async fn image(
     OfCondition(camera, of): OfCondition,
-    Path(Numbered { number }): Path<Numbered>,
+    InPath(Numbered { number }): InPath<Numbered>,
 ) -> Result<Response, Problem> {
     shown(with(camera, move |camera| camera.of(of).learn.frame(number)).await?)
 }
@@ -113,7 +110,7 @@ pub(super) async fn image(
 pub(super) async fn thumbnail(
     State(service): State<Arc<Service>>,
     OfCondition(camera, of): OfCondition,
-    Path(Numbered { number }): Path<Numbered>,
+    InPath(Numbered { number }): InPath<Numbered>,
 ) -> Result<Response, Problem> {
     let small = move |camera: &Camera| small_jpeg(&camera.of(of).learn.frame(number)?, THUMBNAIL).map(Into::into);
     shown(drawn(&service, move || camera.span.in_scope(|| small(&camera))).await?)
@@ -143,10 +140,12 @@ pub(super) async fn report(OfCondition(camera, of): OfCondition) -> Result<Respo
 }
 
 /// `?seconds=`: energies of the model that is tested beside the one in use, at most an hour back.
-pub(super) async fn energies(OfCondition(camera, of): OfCondition, RawQuery(text): RawQuery) -> Response {
-    let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
-    let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
-    json(StatusCode::OK, &camera.of(of).learn.shadow_slices(span, SLICES))
+pub(super) async fn energies(
+    OfCondition(camera, of): OfCondition,
+    RawQuery(text): RawQuery,
+) -> Result<Response, Problem> {
+    let span = past_span(text.as_deref());
+    with(camera, move |camera| json(StatusCode::OK, &camera.of(of).learn.shadow_slices(span, SLICES))).await
 }
 
 #[derive(Deserialize)]
@@ -224,11 +223,7 @@ pub(super) async fn take_model(
     OfCondition(camera, of): OfCondition,
     request: Request,
 ) -> Result<Response, Problem> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    if kind != "application/octet-stream" {
-        let reason = "expected content-type: application/octet-stream";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
-    }
+    has_type(&request, "application/octet-stream")?;
     let bytes = body(request, service.config.max_body).await?;
     act(camera, of, move |camera| Ok(camera.of(of).learn.take_model(&bytes)?)).await
 }

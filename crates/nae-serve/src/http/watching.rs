@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{Extension, Path, RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use nae_core::drift::Drift;
@@ -23,11 +23,11 @@ use super::super::quiet::AlarmState;
 use super::super::shown::Latest as LastFrame;
 use super::super::source::SourceState;
 use super::super::tokens::Role;
-use super::asked::OfAddress;
-use super::{Problem, apart, drawn, json, query, shown, typed};
+use super::asked::{InPath, OfAddress};
+use super::{Problem, apart, drawn, json, query, shown, typed, with};
 
-/// The number of slices of a history.
-const SLICES: usize = 600;
+/// The number of slices of the energies of the last hour, or less.
+pub(super) const SLICES: usize = 600;
 /// The number of alarms in an answer.
 const ALARMS: usize = 50;
 
@@ -180,11 +180,16 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
     )
 }
 
-/// `?seconds=`: the length of the history, at most an hour.
-pub(super) async fn history(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
-    let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
-    let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
-    json(StatusCode::OK, &camera.monitor.history(span, SLICES))
+/// `?seconds=`: how far back energies are asked for, at most an hour, which is the default.
+pub(super) fn past_span(text: Option<&str>) -> Duration {
+    let span = query(text, "seconds").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY)
+}
+
+/// `?seconds=`: the energies of the model in use.
+pub(super) async fn history(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Result<Response, Problem> {
+    let span = past_span(text.as_deref());
+    with(camera, move |camera| json(StatusCode::OK, &camera.monitor.history(span, SLICES))).await
 }
 
 /// `?false_positive_rate=`: the counts of the last hour for another rate.
@@ -197,7 +202,7 @@ pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQue
     let calibration = model.detector.contract().calibration();
     let calibration = calibration.ok_or_else(|| wrong(&"the model is not calibrated"))?;
     let threshold = calibration.threshold(rate).map_err(|e| wrong(&e))?;
-    Ok(json(StatusCode::OK, &camera.monitor.what_if(threshold)))
+    with(camera, move |camera| json(StatusCode::OK, &camera.monitor.what_if(threshold))).await
 }
 
 pub(super) async fn latest_image(
@@ -234,14 +239,14 @@ async fn of_latest(
 
 pub(super) async fn alarm_image(
     OfAddress(camera): OfAddress,
-    Path(Numbered { number }): Path<Numbered>,
+    InPath(Numbered { number }): InPath<Numbered>,
 ) -> Result<Response, Problem> {
     shown(apart(move || camera.alarms.picture(number, Kind::Image)).await?)
 }
 
 pub(super) async fn alarm_heat_map(
     OfAddress(camera): OfAddress,
-    Path(Numbered { number }): Path<Numbered>,
+    InPath(Numbered { number }): InPath<Numbered>,
 ) -> Result<Response, Problem> {
     shown(apart(move || camera.alarms.picture(number, Kind::HeatMap)).await?)
 }

@@ -1,7 +1,7 @@
 //! Tests which of two models is in use as conditions and models change, and what happens to an active alarm.
 #![allow(clippy::unwrap_used)]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use jiff::tz::TimeZone;
@@ -17,6 +17,7 @@ use super::super::metrics::{CameraMetrics, Metrics};
 use super::super::monitor::Event;
 use super::super::quiet::{Moment, Quiet};
 use super::super::regions::{Regions, Sight};
+use super::super::scorer::{LaneSettings, Scorer};
 use super::super::shown::Looked;
 use super::super::source::Frame;
 use super::super::zeros::Zeros;
@@ -232,4 +233,29 @@ fn a_frame_scored_by_the_model_of_before_is_counted_and_alarms_nobody() {
     assert!(!watched.frame_by(&of_day, 5.0) && !watched.is_up());
     assert_eq!(watched.monitor.energies(Day, 60.0, 0.0), [5.0]);
     assert_eq!(watched.monitor.latest().unwrap().frame().number, 2);
+}
+
+/// A page that asks for the state when it is told of another model would otherwise show that nothing is scored.
+#[test]
+fn another_model_is_scored_although_the_one_before_was_given_up() {
+    let watched = Watched::with_both();
+    let camera = CameraName::default();
+    let model_of_lane = Arc::clone(&watched.current);
+    let settings = LaneSettings { camera, model: model_of_lane, timeout: Duration::from_secs(1) };
+    let (_scorer, mut lanes) = Scorer::start(vec![settings], 1).unwrap();
+    let lane = Arc::new(lanes.remove(0));
+    let watched = Watched { in_use: watched.in_use.scored_in(Arc::clone(&lane)), ..watched };
+    watched.stand(Day);
+    let given_up = || {
+        lane.give_up();
+        assert!(!lane.is_working());
+    };
+    given_up();
+    watched.in_use.put(Day, model(Day, 0.25), false);
+    assert!(!lane.is_working(), "with another threshold it is the same model");
+    watched.in_use.put(Day, model(Day, 0.75), true);
+    assert!(lane.is_working());
+    given_up();
+    watched.stand(Night);
+    assert!(lane.is_working());
 }

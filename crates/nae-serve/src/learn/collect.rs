@@ -48,7 +48,7 @@ pub(super) enum Ending {
     /// No more frames are offered.
     Stopped,
     TimeIsUp,
-    /// The requested number was reached.
+    /// The requested number was reached, or exceeded by frames of before.
     Enough,
     /// The disk space of the settings is used up.
     NoRoom,
@@ -67,6 +67,10 @@ pub(super) fn run(
     holds: &AtomicBool,
     mut looked: impl FnMut(Looked) -> bool,
 ) -> Ending {
+    // There may be as many from before: then, not one more is wanted.
+    if collection.counts().kept >= settings.most {
+        return Ending::Enough;
+    }
     let Some(mut kept) = known(settings, collection, &mut looked) else { return Ending::Stopped };
     let (mut left, mut last) = (settings.left, Instant::now());
     loop {
@@ -269,6 +273,23 @@ mod tests {
         assert_eq!(collection.counts().kept, 3);
         let (ending, _) = collect(Collecting { left: Some(0.0), ..SETTINGS }, 1 << 20, &collection, &frames);
         assert!(matches!(ending, Ending::TimeIsUp), "{ending:?}");
+    }
+
+    /// A client asks for fewer than there are from before, or a kill came after the last was kept.
+    #[test]
+    fn not_one_more_is_kept_than_are_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        [10, 50, 90].iter().for_each(|&level| collection.add(&picture(level)).unwrap());
+        for most in [1, 3] {
+            let (ending, seen) = collect(Collecting { most, ..SETTINGS }, 1 << 20, &collection, &[picture(200)]);
+            assert!(matches!(ending, Ending::Enough) && seen == 0, "{ending:?} {seen}");
+            assert_eq!(collection.counts().kept, 3);
+        }
+        collection.throw_out(&[2], true).unwrap();
+        let (ending, _) = collect(Collecting { most: 3, ..SETTINGS }, 1 << 20, &collection, &[picture(200)]);
+        assert!(matches!(ending, Ending::Enough), "{ending:?}");
+        assert_eq!(collection.counts().kept, 3, "in place of the one that was thrown out");
     }
 
     /// Frames of the night, requested by day.

@@ -88,6 +88,9 @@ impl Learn {
                 // The action that stopped it has been recorded.
                 Ending::Stopped => return,
                 Ending::TimeIsUp => format!("the time was up after {kept} frames"),
+                Ending::Enough if kept > settings.most => {
+                    format!("{kept} frames are kept, more than the {} requested", settings.most)
+                }
                 Ending::Enough => format!("{kept} frames were collected, as many as requested"),
                 Ending::NoRoom => {
                     format!(
@@ -175,8 +178,9 @@ impl Learn {
         // Recorded first: after a crash, the next start completes the rest.
         self.change(|record| {
             let (used, learned_with) = (std::mem::take(&mut record.used), std::mem::take(&mut record.learned_with));
-            let passed_over = std::mem::take(&mut record.passed_over);
-            *record = Record { used, passed_over, learned_with, ..Record::default() };
+            // These may be needed again: which of them was in use is not known, or it could not be opened.
+            let (passed_over, found) = (std::mem::take(&mut record.passed_over), std::mem::take(&mut record.found));
+            *record = Record { used, passed_over, found, learned_with, ..Record::default() };
         })?;
         self.collection.delete()?;
         self.tidy();

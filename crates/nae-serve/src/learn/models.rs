@@ -125,8 +125,15 @@ impl Learn {
 
     pub(super) fn start_shadow(&self, model: &str) -> Result<(), LearnError> {
         let model = self.open_model(&model_in(&self.folder, model))?;
-        *lock(&self.shadow) = Some(Shadow::start(model)?);
+        *lock(&self.shadow) = Some(Shadow::start(model, self.sight.applied().digest())?);
         Ok(())
+    }
+
+    /// Resets the counts and energies of the tested model: with other regions, frames show another picture.
+    pub(crate) fn regions_changed(&self, digest: &str) {
+        if let Some(shadow) = &*lock(&self.shadow) {
+            shadow.begin_anew(digest);
+        }
     }
 
     /// Ends the test.
@@ -143,7 +150,9 @@ impl Learn {
 
     /// The energies of the tested model in the past `span`, in at most `most` slices.
     pub(crate) fn shadow_slices(&self, span: Duration, most: usize) -> Vec<Slice> {
-        lock(&self.shadow).as_ref().map(|shadow| shadow.slices(span, most)).unwrap_or_default()
+        // Outside the lock, for which the next frame would wait.
+        let past = lock(&self.shadow).as_ref().map(|shadow| shadow.past(span));
+        past.map(|past| past.slices(most)).unwrap_or_default()
     }
 
     /// The model learned last, if this action is permitted for it.

@@ -13,7 +13,7 @@ use nae_infer::input::decode;
 use serde::Serialize;
 
 use super::super::child;
-use super::super::history::{History, Point, Slice};
+use super::super::history::{History, Past, Point};
 use super::super::model::Model;
 use super::super::regions::Applied;
 
@@ -36,9 +36,11 @@ struct Offered {
 struct Seen {
     counts: Counts,
     history: History,
+    /// The digest of the regions of all these frames: one of other regions shows another picture, and counts for nothing.
+    regions: String,
 }
 
-/// The verdicts of both models on the same frames, since the test or the service started.
+/// The verdicts of both models on the same frames, since the test or the service started, or the regions changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Counts {
     frames: u64,
@@ -64,13 +66,13 @@ pub(crate) struct ShadowStatus {
 }
 
 impl Shadow {
-    /// Starts to score with `model`.
+    /// Starts to score with `model` the frames of the regions with this digest.
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub(super) fn start(model: Arc<Model>) -> io::Result<Self> {
+    pub(super) fn start(model: Arc<Model>, regions: &str) -> io::Result<Self> {
         let (sender, frames) = sync_channel(1);
-        let seen = Arc::new(Mutex::default());
+        let seen = Arc::new(Mutex::new(Seen { regions: regions.to_owned(), ..Seen::default() }));
         let threshold = model.detector.threshold();
         let own = Arc::clone(&seen);
         thread::Builder::new().name("shadow".into()).spawn(move || score(&model, &frames, &own))?;
@@ -87,9 +89,14 @@ impl Shadow {
         ShadowStatus { threshold: self.threshold, counts: lock(&self.seen).counts.clone() }
     }
 
-    /// The energies of the past `span`, in at most `most` slices.
-    pub(super) fn slices(&self, span: Duration, most: usize) -> Vec<Slice> {
-        lock(&self.seen).history.slices(span, most)
+    /// Starts anew, with frames of the regions with this digest.
+    pub(super) fn begin_anew(&self, regions: &str) {
+        *lock(&self.seen) = Seen { regions: regions.to_owned(), ..Seen::default() };
+    }
+
+    /// The energies of the past `span`.
+    pub(super) fn past(&self, span: Duration) -> Past {
+        lock(&self.seen).history.past(span)
     }
 }
 
@@ -107,6 +114,9 @@ fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
             .and_then(|pixels| regions.look(pixels).map_err(|error| error.to_string()))
             .and_then(|seen| seen.score(&model.detector).map_err(|error| error.to_string()));
         let mut seen = lock(seen);
+        if seen.regions != regions.digest() {
+            continue;
+        }
         match scored {
             Ok(scored) => {
                 let after = scored.verdict.is_some_and(|verdict| verdict.is_anomaly());
@@ -124,5 +134,66 @@ fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
                 seen.counts.failure = Some(reason);
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use nae_core::calibration::Calibration;
+    use nae_core::contract::Contract;
+    use nae_infer::card::ScoringSettings;
+    use nae_infer::{Detector, Shape};
+
+    use super::super::super::day_night::Condition;
+    use super::super::super::regions::Regions;
+    use super::super::super::zeros::Zeros;
+    use super::*;
+
+    fn model() -> Arc<Model> {
+        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
+        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+        let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
+        let (digest, bytes) = ("1".to_owned(), Arc::default());
+        Arc::new(Model { detector, card: Vec::new(), digest, condition: Condition::Day, bytes })
+    }
+
+    /// Has a white frame scored; waits for room, unlike `offer`.
+    fn show(shadow: &Shadow, regions: &Arc<Applied>, anomaly: bool) {
+        let image = Bytes::from_static(b"P5 2 2 255\n\xff\xff\xff\xff");
+        let (regions, taken) = (Arc::clone(regions), Instant::now());
+        shadow.sender.send(Offered { image, regions, taken, anomaly: Some(anomaly) }).unwrap();
+    }
+
+    fn wait_for(shadow: &Shadow, frames: u64) -> Counts {
+        loop {
+            let counts = shadow.status().counts;
+            if counts.frames >= frames {
+                return counts;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// With other regions, frames show another picture, and energies are on another scale.
+    #[test]
+    fn counts_and_energies_start_anew_with_other_regions() {
+        let whole = Applied::new(Regions::default());
+        let left = r#"[{"kind": "include", "vertices": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}]"#;
+        let left = Applied::new(Regions::from_json(left).unwrap());
+        let shadow = Shadow::start(model(), whole.digest()).unwrap();
+        (0..3).for_each(|_| show(&shadow, &whole, false));
+        let counts = wait_for(&shadow, 3);
+        assert_eq!((counts.frames, counts.after, counts.differ), (3, 3, 3));
+        shadow.begin_anew(left.digest());
+        let status = shadow.status();
+        assert_eq!((status.counts, status.threshold), (Counts::default(), Some(0.5)));
+        assert_eq!(shadow.past(Duration::from_secs(60)).energies().count(), 0);
+        // One that was on its way, and the first of those that come then.
+        show(&shadow, &whole, false);
+        show(&shadow, &left, true);
+        let counts = wait_for(&shadow, 1);
+        assert_eq!((counts.frames, counts.before, counts.failures), (1, 1, 0));
+        assert_eq!(shadow.past(Duration::from_secs(60)).energies().count(), 1);
     }
 }

@@ -149,3 +149,24 @@ fn what_was_learned_outlives_a_damaged_record() {
     }
     assert!(own.folder.join("state.json.damaged").exists());
 }
+
+/// Nobody knows which of them was in use, and somebody may want to take it again.
+#[test]
+fn models_that_a_damaged_record_left_stay_when_the_frames_are_deleted() {
+    const A: &str = "0000000a";
+    let folder = tempfile::tempdir().unwrap();
+    let (own, file) = with_learned(folder.path(), A);
+    std::fs::write(&file, "a model").unwrap();
+    std::fs::create_dir_all(own.folder.join("frames")).unwrap();
+    std::fs::write(own.folder.join("frames/000001.png"), "x").unwrap();
+    std::fs::write(record_in(&own.folder), "{").unwrap();
+    let learn = opened_again(&own);
+    learn.start(None);
+    assert_eq!(phase(&learn), "collected");
+    learn.delete().unwrap();
+    assert_eq!((phase(&learn), learn.status().counts.kept), ("idle", 0));
+    assert!(file.exists());
+    let learn = opened_again(&own);
+    learn.start(None);
+    assert!(file.exists(), "also after a restart");
+}

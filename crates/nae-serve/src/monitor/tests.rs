@@ -226,7 +226,7 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     watched.sight.set(Some(Regions::from_json(half).unwrap()), Some("1")).unwrap();
     let mut events = watched.monitor.events();
     watched.monitor.regions_changed(&PerCondition { day: Some(Arc::new(model())), night: None });
-    assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions"}));
+    assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions", "alarm": false}));
     assert_eq!((watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get()), (false, 0), "the alarm is cleared");
     assert_eq!(
         (watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), watched.monitor.recent(Condition::Day).len()),
@@ -236,6 +236,44 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     assert_eq!(watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), 1, "the second is of them");
     assert!(!watched.monitor.alarm_and_drift().0);
     assert!(watched.frame(1.0).is_some(), "two of them raise it");
+}
+
+/// Clients take the new names, and do not take the alarm for cleared.
+#[test]
+fn regions_with_other_names_clear_no_alarm() {
+    let watched = Watched::new();
+    (0..2).for_each(|_| drop(watched.frame(1.0)));
+    let mut events = watched.monitor.events();
+    let mut next = || serde_json::to_value(events.try_recv().unwrap()).unwrap();
+    watched.monitor.regions_renamed();
+    assert_eq!(next(), json!({"event": "regions", "alarm": true}));
+    assert_eq!((watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get()), (true, 1));
+    watched.monitor.model_changed(Condition::Day, Some(&watched.model), false);
+    assert_eq!(next(), json!({"event": "model"}));
+    watched.monitor.regions_renamed();
+    assert_eq!(next(), json!({"event": "regions", "alarm": false}));
+}
+
+/// A camera that is gone would otherwise write thousands of lines a day.
+#[test]
+fn a_source_that_stays_lost_is_logged_once_for_each_reason() {
+    let watched = Watched::new();
+    let lost = |reason: &str| SourceState::Lost(reason.to_owned());
+    let news = |state: &SourceState| watched.monitor.lock().is_news(state);
+    let frame = || Frame { bytes: Bytes::from_static(b"x"), name: None, taken: Instant::now() };
+    assert!(news(&SourceState::Opening) && news(&lost("refused")));
+    let again = [lost("refused"), lost("no route"), lost("refused"), lost("no route"), SourceState::Connected];
+    assert_eq!(again.map(|state| news(&state)), [false, true, false, false, true]);
+    assert!(!news(&SourceState::Connected), "it opens, and no frame comes");
+    let fails = || watched.monitor.failed(&frame(), "cut short".to_owned());
+    let comes: [&dyn Fn(); 3] = [&|| drop(watched.frame(0.25)), &|| watched.monitor.observe_unscored(&frame()), &fails];
+    for frame_comes in comes {
+        frame_comes();
+        assert!(news(&lost("refused")) && !news(&lost("refused")), "it was there in between");
+    }
+    // Reasons that differ each time take no room.
+    assert!((0..100).all(|number| news(&lost(&format!("attempt {number}")))));
+    assert_eq!(watched.monitor.lock().logged.len(), LOGGED);
 }
 
 /// A frame that arrived while there was no model, or whose model was removed, does not count for the next.

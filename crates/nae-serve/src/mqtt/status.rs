@@ -86,7 +86,7 @@ impl Status {
             }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
             // The alarm filter starts anew.
-            Event::Model | Event::Regions | Event::DayNight { .. } => Self::of(monitor),
+            Event::Model | Event::Regions { .. } | Event::DayNight { .. } => Self::of(monitor),
             Event::Alarm { .. } | Event::Stopping => self.clone(),
         }
     }

@@ -6,7 +6,7 @@
 const dayNight = { told: null, edited: false };
 
 const dayNightBy = { schedule: "by the hours", brightness: "by the brightness of the picture", colour: "by the colour of the picture",
-  day: "as somebody said", night: "as somebody said" };
+  day: "as set by hand", night: "as set by hand" };
 
 // The fields of each rule.
 const dayNightFields = { schedule: ["hours"], brightness: ["below", "above", "hold"], colour: ["below", "above", "hold"] };
@@ -23,7 +23,7 @@ function showDayNightChip(now) {
 
 function dayNightSentence({ now, light }) {
   const parts = [now ? `It is ${now.condition}, ${dayNightBy[now.by] ?? now.by}. The model of the ${now.model_for} is in use.`
-    : "Day and night are not told apart: one model is for both."];
+    : "Day and night are not distinguished: one model is for both."];
   if (light) parts.push(`The picture has a brightness of ${light.brightness.toFixed(1)} and a colour of ${light.colour.toFixed(1)}, of 255.`);
   return parts.join(" ");
 }
@@ -31,6 +31,8 @@ function dayNightSentence({ now, light }) {
 function showDayNightFields() {
   const shown = dayNightFields[element("day-night-by").value] ?? [];
   for (const label of document.querySelectorAll("[data-day-night]")) label.hidden = !shown.includes(label.dataset.dayNight);
+  // Without a rule there is nothing to save.
+  element("day-night-save").disabled = !element("day-night-by").value;
 }
 
 function fillDayNight(rule) {

@@ -145,7 +145,7 @@ function chooseHistory(span, back) {
 
 function resetHistory() {
   Object.assign(past, { back: 0, chart: null, asked: past.asked + 1 });
-  for (const id of ["history-note", "history-at"]) element(id).textContent = "";
+  for (const id of ["history-note", "history-at", "history-problem"]) element(id).textContent = "";
   element("history-chart").replaceChildren();
   showHistorySpan();
   if (state.camera) readHistoryFile();
@@ -175,7 +175,7 @@ function startHistory() {
   for (const [id, name] of [["history-csv", "history.csv"], ["history-alarms-csv", "alarms.csv"]]) {
     const link = element(id);
     link.addEventListener("click", (event) =>
-      save(event, link.getAttribute("href"), `${state.camera}-${name}`).catch(console.warn));
+      save(event, link.getAttribute("href"), `${state.camera}-${name}`, "history-problem").catch(console.warn));
   }
   new ResizeObserver(drawHistory).observe(element("history-chart"));
   // As often as there is something new; a view of the past is not refreshed.

@@ -11,8 +11,8 @@ const learnPhases = {
   collecting: "Collecting.",
   collected: "Frames are collected. Look through them, throw out what is not normal, then train.",
   training: "Training, at the lowest priority.",
-  trained: "There is a new model. Watch it beside the one in use, or use it.",
-  shadowing: "The new model scores beside the one in use, and raises no alarm.",
+  trained: "There is a new model. Watch it beside the model in use, or use it.",
+  shadowing: "The new model scores beside the model in use, and raises no alarm.",
   swapped: "The new model is in use.",
 };
 
@@ -22,14 +22,15 @@ const learnPhasesAlone = {
   shadowing: "The new model scores live frames, and raises no alarm.",
 };
 
-const learnBack = { learned: "Back to the model before", settings: "Back to the model of the settings",
-  nothing: "Back to no model" };
+const learnBack = { learned: "Return to the previous model", settings: "Return to the model of the settings",
+  nothing: "Remove the model" };
 
 // The page contains the texts of the buttons; this has their requests.
 const learnActions = {
   collect: () => ({
+    // An empty field is the service's default.
     ...(element("learn-minutes").value ? { minutes: Number(element("learn-minutes").value) } : {}),
-    min_distance: Number(element("learn-distance").value),
+    ...(element("learn-distance").value ? { min_distance: Number(element("learn-distance").value) } : {}),
   }),
   stop: () => ({}),
   train: () => ({ minutes: Number(element("learn-budget").value) }),
@@ -117,7 +118,7 @@ async function showLearn() {
   const alone = hasNoModel();
   // There is no model with which the new one could disagree.
   element("learn-disagrees").hidden ||= alone;
-  element("learn-shadow").textContent = alone ? "Try it on live frames" : "Score beside the one in use";
+  element("learn-shadow").textContent = alone ? "Try it on live frames" : "Score beside the model in use";
   element("learn-back").textContent = learnBack[s.back_to] ?? learnBack.learned;
   element("time").hidden = alone && !s.shadow;
   const canTrain = s.may.includes("train");
@@ -197,11 +198,20 @@ async function learnDo(action, body) {
   await showLearn().catch(console.warn);
 }
 
-// With a token, neither a link nor a new tab can send it: in that case, the file is fetched and saved.
-async function save(event, path, name) {
+// With a token, neither a link nor a new tab can send it: in that case, the file is fetched and saved. `problem` is the id of
+// the element that shows why it could not be.
+async function save(event, path, name, problem) {
   if (!token.value) return;
   event.preventDefault();
-  const response = await ask(path);
+  let response;
+  try {
+    response = await ask(path);
+    if (!response.ok) throw new Error((await response.json()).error);
+    element(problem).textContent = "";
+  } catch (error) {
+    element(problem).textContent = `${name} was not saved: ${error.message}`;
+    return;
+  }
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = name;
@@ -246,9 +256,9 @@ function startLearn() {
     showFrames().catch(console.warn);
   });
   element("learn-tar").addEventListener("click", (event) =>
-    save(event, ownLearn("/frames.tar"), "frames.tar").catch(console.warn));
+    save(event, ownLearn("/frames.tar"), "frames.tar", "learn-problem").catch(console.warn));
   element("learn-report").addEventListener("click", (event) =>
-    save(event, ownLearn("/report"), "report.html").catch(console.warn));
+    save(event, ownLearn("/report"), "report.html", "learn-problem").catch(console.warn));
   element("learn-file").addEventListener("change", async () => {
     const [file] = element("learn-file").files;
     if (!file) return;

@@ -11,7 +11,9 @@ const svg = (name, attributes, text) => {
   return made;
 };
 const token = { value: sessionStorage.getItem("token") };
-const state = { camera: null, summary: null, points: [], span: 600, wanted: null, told: 0, view: new AbortController() };
+const state = { camera: null, summary: null, points: [], span: 600, wanted: null, told: 0, view: new AbortController(),
+  // When the last frame was taken, by `performance.now()`, or null; and whether the service answers.
+  taken: null, connected: false };
 
 // A computer that is switched off does not close its connections: after this time in milliseconds without an answer, or without
 // an event or one of the comments that the service sends every 15 seconds, there is none.
@@ -101,7 +103,8 @@ function unwatched(camera) {
   if (camera.model === null) return null;
   if (!camera.scoring) return { text: "not scored", reason: "The model does not return: exchange it, or restart the service." };
   if (camera.failure) return { text: "not scored", reason: camera.failure };
-  const idle = { lost: camera.source_reason, ended: "The source has ended.", opening: "The source is being opened." };
+  const idle = { lost: camera.source_reason, ended: "The source has ended.", opening: "The source is being opened.",
+    none: "This camera has no source: only what clients send is scored." };
   const reason = idle[camera.source_state];
   return reason === undefined ? null : { text: "not watched", reason };
 }
@@ -120,10 +123,31 @@ function showAlarm() {
   else if (isQuiet(quiet.alarms)) chip("alarm", "", "");
   else if (hasNoModel()) chip("alarm", "no model yet", "warn");
   else chip("alarm", "Normal", "good");
+  // As text, too: touch screens and keyboards do not show the titles of chips.
+  element("reason").textContent = problem?.reason ?? s.source_reason ?? "";
   showTitle(s.alarm ? "Alarm" : null);
 }
 
-// Pauses, other regions and a change between day and night end an alarm.
+// An old frame must not be taken for the camera's view: it is dimmed, and its age is shown.
+function showAge() {
+  const age = state.taken === null ? null : (performance.now() - state.taken) / 1000;
+  element("age").textContent = age !== null && age >= 5 ? `${span(age)} ago` : "";
+  const open = state.connected && state.summary?.source_state !== "lost" && state.summary?.source_state !== "ended";
+  element("live").classList.toggle("old", !open);
+}
+
+// Nothing on the page is known to be true any more.
+function showNoConnection() {
+  state.connected = false;
+  chip("alarm", "no connection", "warn");
+  for (const id of ["source", "drift"]) chip(id, "", "");
+  element("reason").textContent = "";
+  showTitle("no connection");
+  showEnergy(null);
+  showAge();
+}
+
+// Pauses and a change between day and night end an alarm.
 function clearAlarm() {
   state.summary.alarm = false;
   showAlarm();
@@ -153,8 +177,9 @@ function setSlider(rate) {
 
 async function refresh() {
   const told = state.told;
-  state.summary = await get(own("/state"));
-  const s = state.summary;
+  const [s, all] = await Promise.all([get(own("/state")), get("/api/cameras")]);
+  const age = all.find(({ name }) => name === state.camera)?.age ?? null;
+  Object.assign(state, { summary: s, connected: true, taken: age === null ? null : performance.now() - 1000 * age });
   element("login").hidden = true;
   element("watch").hidden = false;
   showQuiet(s.alarms);
@@ -162,6 +187,7 @@ async function refresh() {
   showAlarm();
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
+  showAge();
   element("threshold").textContent = short(s.threshold);
   element("tune").hidden = s.threshold === null || !s.may_change;
   showModel();
@@ -351,11 +377,15 @@ function drawChart() {
 
 function happened(event) {
   const s = state.summary;
-  if (event.event === "frame" || event.event === "unscored") state.told += 1;
+  if (event.event === "frame" || event.event === "unscored") {
+    state.told += 1;
+    state.taken = performance.now();
+    showAge();
+  }
   if (event.event === "frame") {
     state.points.push({ at: performance.now() / 1000, energy: event.energy });
     if (state.points.length > 20000) state.points.splice(0, 5000);
-    Object.assign(s, { alarm: event.alarm, failure: null });
+    Object.assign(s, { alarm: event.alarm, failure: null, scoring: true });
     showAlarm();
     showDrift(event.drift);
     showFrame(event);
@@ -368,9 +398,6 @@ function happened(event) {
   else if (event.event === "alarms") {
     showQuiet(event.alarms);
     clearAlarm();
-  } else if (event.event === "regions") {
-    clearAlarm();
-    showRegions().then(showAlarms).catch(console.warn);
   } else if (event.event === "day_night") {
     clearAlarm();
     refresh().catch(console.warn);
@@ -378,7 +405,9 @@ function happened(event) {
     Object.assign(s, { source_state: event.state, source_reason: event.reason });
     showSource(event.state, event.reason);
     showAlarm();
-  } else if (event.event === "model") refresh().catch(console.warn);
+    showAge();
+    // Other regions end an alarm, other names of regions do not.
+  } else if (event.event === "model" || event.event === "regions") refresh().catch(console.warn);
 }
 
 const pause = (time) => new Promise((resume) => setTimeout(resume, time));
@@ -406,6 +435,8 @@ async function watchOne({ signal }) {
         const parts = (text + value).split("\n\n");
         text = parts.pop();
         for (const part of parts) if (part.startsWith("data:")) happened(JSON.parse(part.slice(5)));
+        // The service says in a comment how many events were too many for this connection.
+        if (parts.some((part) => /^: ?\d+ missed/.test(part))) await refresh();
       }
     } catch (error) {
       if (signal.aborted || !element("login").hidden) return;
@@ -413,7 +444,7 @@ async function watchOne({ signal }) {
     } finally {
       clearTimeout(timer);
     }
-    chip("alarm", "no connection", "warn");
+    showNoConnection();
     await pause(2000);
   }
 }
@@ -441,12 +472,12 @@ function card(name) {
   bar.ariaHidden = "true";
   const filled = document.createElement("span");
   bar.append(filled);
-  const energy = document.createElement("p");
-  const age = document.createElement("p");
+  const [energy, reason, age] = [1, 2, 3].map(() => document.createElement("p"));
+  reason.className = "warn";
   age.className = "faint";
-  link.append(box, head, bar, energy, age);
+  link.append(box, head, bar, energy, reason, age);
   item.append(link);
-  return { item, link, image, alarm, noAlarms, condition, source, filled, energy, age, number: null };
+  return { item, link, image, alarm, noAlarms, condition, source, filled, energy, reason, age, number: null };
 }
 
 function span(seconds) {
@@ -460,14 +491,15 @@ function fill(shown, camera) {
     element.textContent = text;
     element.className = text ? `chip ${kind}` : "";
   };
-  const classes = { card: true, bad: camera.alarm, anomaly: camera.anomaly, lost: camera.source_state === "lost" };
+  const [lost, ended] = ["lost", "ended"].map((name) => camera.source_state === name);
+  const classes = { card: true, bad: camera.alarm, anomaly: camera.anomaly, lost, ended };
   shown.link.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
   badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
   badge(shown.noAlarms, quietText(camera.alarms), "warn");
   badge(shown.condition, camera.day_night?.condition === "night" ? dayNightText(camera.day_night) : "", "");
   const problem = unwatched(camera);
   badge(shown.source, problem?.text ?? (camera.source_state === "connected" ? "" : camera.source_state), "warn");
-  shown.source.title = problem?.reason ?? camera.source_reason ?? "";
+  shown.reason.textContent = problem?.reason ?? camera.source_reason ?? "";
   const ratio = camera.threshold && camera.energy !== null ? camera.energy / camera.threshold : 0;
   shown.filled.style.width = `${Math.min(100, 50 * ratio)}%`;
   shown.energy.textContent = camera.model === null ? "No model yet: learn one here."
@@ -482,6 +514,7 @@ async function watchAll({ signal }) {
     try {
       const cameras = await get("/api/cameras");
       element("all").hidden = false;
+      element("all").classList.remove("old");
       const drawn = cameras.map((camera) => {
         if (!cards.has(camera.name)) cards.set(camera.name, card(camera.name));
         const shown = cards.get(camera.name);
@@ -507,7 +540,9 @@ async function watchAll({ signal }) {
     } catch (error) {
       if (signal.aborted || !element("login").hidden) return;
       console.warn(error);
-      chip("alarm", "no connection", "warn");
+      showNoConnection();
+      element("all").classList.add("old");
+      for (const { age } of cards.values()) age.textContent = "";
     }
     await pause(1000);
   }
@@ -517,7 +552,7 @@ async function watchAll({ signal }) {
 async function showView() {
   state.view.abort();
   const view = new AbortController();
-  Object.assign(state, { view, camera: null, summary: null, points: [], wanted: null, whatIf: null });
+  Object.assign(state, { view, camera: null, summary: null, points: [], wanted: null, whatIf: null, taken: null, connected: false });
   let names = null;
   while (!names) {
     try {
@@ -540,7 +575,7 @@ async function showView() {
   for (const id of ["source", "drift"]) chip(id, "", "");
   for (const image of document.images) URL.revokeObjectURL(image.src);
   for (const id of ["image", "heat"]) element(id).removeAttribute("src");
-  for (const id of ["frame", "change", "what-if", "rate-value"]) element(id).textContent = "";
+  for (const id of ["frame", "age", "reason", "change", "what-if", "rate-value"]) element(id).textContent = "";
   showEnergy(null);
   element("threshold").textContent = short(null);
   element("no-frame").hidden = false;
@@ -596,4 +631,5 @@ startRegions();
 startDayNight();
 startHistory();
 setInterval(() => element("watch").hidden || drawChart(), 250);
+setInterval(() => element("watch").hidden || showAge(), 1000);
 showView();

@@ -124,8 +124,12 @@ function regionItem(region, index) {
     const made = document.createElement("button");
     Object.assign(made, { type: "button", textContent: text, ariaLabel: `${text} region ${index + 1}` });
     made.addEventListener("click", () => {
+      const place = [...item.children].indexOf(made);
       act();
       drawEditor();
+      // The list was made again: the focus stays on the same button, or on that of the next region.
+      const items = element("regions-list").children;
+      (items[Math.min(index, items.length - 1)]?.children[place] ?? element("regions-rectangle")).focus();
     });
     return made;
   };

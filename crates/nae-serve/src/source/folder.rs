@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime};
 
@@ -16,9 +17,13 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{Lost, MAX_FRAME, Source};
 
+/// The maximum number of events that are taken before the next frame: each frame causes several, and many thousands come
+/// at once if a folder of files is moved in.
+const EVENTS: usize = 64;
+
 pub(super) struct Folder {
     path: PathBuf,
-    waiting: VecDeque<PathBuf>,
+    waiting: Waiting,
     /// The listed files, with the modification time at which each was read: a file that arrives between watching and
     /// listing is listed, and its event may come after it was read.
     listed: HashMap<PathBuf, Option<SystemTime>>,
@@ -29,6 +34,44 @@ pub(super) struct Folder {
     _watcher: RecommendedWatcher,
 }
 
+/// The files to be read, in their order, each once.
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Arc<Path>>,
+    /// The same files: a search of the queue for each new file would take longer than all else if there are thousands.
+    known: HashSet<Arc<Path>>,
+}
+
+impl Waiting {
+    /// Appends a file that does not wait yet.
+    fn push(&mut self, path: PathBuf) {
+        let path: Arc<Path> = path.into();
+        if self.known.insert(Arc::clone(&path)) {
+            self.queue.push_back(path);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Arc<Path>> {
+        let path = self.queue.pop_front()?;
+        self.known.remove(&path);
+        Some(path)
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        self.known.contains(path)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl Extend<PathBuf> for Waiting {
+    fn extend<T: IntoIterator<Item = PathBuf>>(&mut self, paths: T) {
+        paths.into_iter().for_each(|path| self.push(path));
+    }
+}
+
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self, Lost> {
         let failed = |error: &dyn std::fmt::Display| Lost::Failed(format!("{}: {error}", path.display()));
@@ -36,9 +79,11 @@ impl Folder {
         let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
         // Starts before the listing, so that no file is missed in between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
-        let waiting = images_in(path).map_err(|e| failed(&e))?;
-        let listed = waiting.iter().map(|path| (path.clone(), None)).collect();
-        Ok(Self { path: path.to_owned(), waiting: waiting.into(), listed, newest: None, events, _watcher: watcher })
+        let found = images_in(path).map_err(|e| failed(&e))?;
+        let listed = found.iter().map(|path| (path.clone(), None)).collect();
+        let mut waiting = Waiting::default();
+        waiting.extend(found);
+        Ok(Self { path: path.to_owned(), waiting, listed, newest: None, events, _watcher: watcher })
     }
 
     fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
@@ -51,7 +96,7 @@ impl Folder {
             | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
                 for path in event.paths {
                     if is_image(&path) && !self.waiting.contains(&path) && !self.was_read(&path) {
-                        self.waiting.push_back(path);
+                        self.waiting.push(path);
                     }
                 }
             }
@@ -66,9 +111,8 @@ impl Folder {
     /// Takes the files that arrived while events were lost: more than the system keeps, 16,384 by default, or because
     /// the watch failed.
     fn list_again(&mut self) -> Result<(), Lost> {
-        let waiting: HashSet<&PathBuf> = self.waiting.iter().collect();
         let mut found = images_in(&self.path).map_err(|e| self.gone(e))?;
-        found.retain(|path| !waiting.contains(path) && modified(path) > self.newest);
+        found.retain(|path| !self.waiting.contains(path) && modified(path) > self.newest);
         tracing::warn!(
             "{}: the system lost events of this folder; {} images that are newer than all that were read are taken, older ones \
              that came meanwhile are not",
@@ -104,15 +148,17 @@ impl Source for Folder {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone("the system does not watch it any more")),
             }
         }
-        while let Ok(event) = self.events.try_recv() {
+        // Some at a time: the next frame does not wait until all are taken.
+        for _ in 0..EVENTS {
+            let Ok(event) = self.events.try_recv() else { break };
             self.take(event)?;
         }
-        let Some(path) = self.waiting.pop_front() else { return Ok(None) };
+        let Some(path) = self.waiting.pop() else { return Ok(None) };
         // The time is taken before reading: a file that is written meanwhile is read again.
         let of = modified(&path);
         // A file with a time in the future must not make later files look old.
         self.newest = self.newest.max(of.map(|time| time.min(SystemTime::now())));
-        if let Some(read) = self.listed.get_mut(&path) {
+        if let Some(read) = self.listed.get_mut(&*path) {
             *read = of;
         }
         // A file that was removed or cannot be read does not mean that the folder is lost.
@@ -252,6 +298,33 @@ mod tests {
                 .add_path(place.path().join("d.png"))))
             .unwrap();
         assert!(folder.waiting.is_empty());
+    }
+
+    /// Each event was compared with all waiting files, and all events were taken before the first frame: of 25,000 files
+    /// that were moved into the folder, none was read for minutes.
+    #[test]
+    fn a_frame_comes_soon_also_if_very_many_files_come_at_once() {
+        const FILES: usize = 200_000;
+        let place = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(place.path()).unwrap();
+        let (sender, events) = channel();
+        folder.events = events;
+        let file = |number: usize| place.path().join(format!("{number:06}.png"));
+        let moved = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+        std::fs::write(file(0), "x").unwrap();
+        std::fs::write(file(1), "y").unwrap();
+        for number in 0..FILES {
+            // Twice, as if it was written again before it was read.
+            (0..2).for_each(|_| sender.send(Ok(Event::new(moved).add_path(file(number)))).unwrap());
+        }
+        for name in ["000000.png", "000001.png"] {
+            assert_eq!(folder.next().unwrap().unwrap().1.as_deref(), Some(name));
+        }
+        let left = folder.events.try_iter().collect::<Vec<_>>();
+        assert!(left.len() >= 2 * FILES - 3 * EVENTS, "{} of {} events are left", left.len(), 2 * FILES);
+        // Comparisons of each file with all others would be 20,000 million.
+        left.into_iter().for_each(|event| folder.take(event).unwrap());
+        assert_eq!((folder.waiting.queue.len(), folder.waiting.known.len()), (FILES - 2, FILES - 2));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod folder;
 mod jpeg;
 mod mjpeg;
 mod multipart;
+mod pace;
 mod stdin;
 mod stream;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -25,6 +26,7 @@ use axum::body::Bytes;
 pub(crate) use self::address::{CameraAddress, address_without_login, without_login};
 use super::queue::Queue;
 use address::Scheme;
+use pace::Pace;
 
 /// The maximum size of a frame, in bytes.
 pub(crate) const MAX_FRAME: usize = 32 << 20;
@@ -111,7 +113,7 @@ impl SourceAddress {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SourceSettings {
     pub(crate) address: SourceAddress,
-    /// The minimum time between two frames.
+    /// The minimum time between two frames, in the long run.
     pub(crate) interval: Duration,
     /// How long a camera may send no frame before it counts as lost.
     pub(crate) silence: Duration,
@@ -313,12 +315,12 @@ impl<O: SourceObserver> Runner<O> {
 
     /// Puts frames into the queue, until the source is lost or the queue is closed.
     fn read(&self, source: &mut dyn Source, mut alive: impl FnMut()) -> Result<(), Lost> {
-        let mut last: Option<Instant> = None;
+        let mut pace = Pace::new(self.interval);
         while !self.frames.wait_closed(Duration::ZERO) {
             let Some((bytes, name)) = source.next()? else { continue };
             alive();
-            // A camera's frames within the interval are dropped; a folder's wait.
-            if let Some(early) = last.and_then(|last| self.interval.checked_sub(last.elapsed())) {
+            // A camera's frames that are early are dropped; a folder's wait.
+            if let Some(early) = pace.early(Instant::now()) {
                 if name.is_none() {
                     continue;
                 }
@@ -326,8 +328,8 @@ impl<O: SourceObserver> Runner<O> {
                     break;
                 }
             }
-            last = Some(Instant::now());
             let frame = Frame { bytes, name, taken: Instant::now() };
+            pace.take(frame.taken);
             if frame.name.is_some() {
                 self.frames.push_waiting(frame);
             } else if self.frames.push_dropping(frame).is_some() {

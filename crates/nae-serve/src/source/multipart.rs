@@ -118,9 +118,11 @@ pub(super) fn boundary(head: &[u8]) -> io::Result<Result<Vec<u8>, Unauthorized>>
     }
     let kind = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-type"));
     let kind = kind.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("nothing");
-    let named = kind.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == "boundary");
-    match named {
-        Some((_, name)) if kind.starts_with("multipart/") => {
+    // The case of types and of names of parameters does not matter (RFC 9110, 8.3.1).
+    let is_multipart = kind.get(..10).is_some_and(|start| start.eq_ignore_ascii_case("multipart/"));
+    let mut parameters = kind.split(';').filter_map(|part| part.trim().split_once('='));
+    match parameters.find(|(key, _)| key.eq_ignore_ascii_case("boundary")) {
+        Some((_, name)) if is_multipart => {
             // Many cameras include the dashes in the name.
             let name = name.trim_matches('"').trim_start_matches("--");
             Ok(Ok(format!("--{name}").into_bytes()))
@@ -148,6 +150,24 @@ mod tests {
 
     fn next(stream: &str) -> io::Result<Vec<u8>> {
         Parts::new(BufReader::with_capacity(5, stream.as_bytes()), b"--frame".to_vec(), 60).next()
+    }
+
+    #[test]
+    fn the_boundary_is_found_whatever_the_case() {
+        let boundary = |kind: &str| {
+            let head = format!("HTTP/1.0 200 OK\r\nContent-Type: {kind}\r\n\r\n");
+            super::boundary(head.as_bytes()).ok()?.ok()
+        };
+        for kind in [
+            "multipart/x-mixed-replace; boundary=Frame",
+            "Multipart/X-Mixed-Replace;Boundary=--Frame",
+            "MULTIPART/MIXED; charset=x; BOUNDARY=\"Frame\"",
+        ] {
+            assert_eq!(boundary(kind).as_deref(), Some(b"--Frame".as_slice()), "{kind}");
+        }
+        for kind in ["image/jpeg; boundary=x", "multipart/mixed", "multipart/mixed; bound=x", "", "multipart\u{fc}/"] {
+            assert_eq!(boundary(kind), None, "{kind}");
+        }
     }
 
     #[test]

@@ -106,6 +106,21 @@ fn a_camera_that_is_not_there_is_no_reason_not_to_start() {
     assert_eq!(service.post("/score", &picture("six")).status, 200);
 }
 
+/// It is tried again all the time.
+#[test]
+fn a_camera_that_stays_away_is_one_line_of_the_log() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", "http://127.0.0.1:9/video"]);
+    let events = service.events();
+    for _ in 0..3 {
+        while events.recv_timeout(PATIENCE).unwrap()["state"] != "lost" {}
+    }
+    service.change("/api/pause", "{}");
+    let (lines, _) = service.log_until("no alarms are raised");
+    let lost = lines.iter().chain([&service.started]).map(|lines| lines.matches("the source is lost").count());
+    assert_eq!(lost.sum::<usize>(), 1, "{}{lines:#?}", service.started);
+}
+
 /// Images one after the other, with what `ffmpeg` may put between them, each scored as a request's is.
 #[test]
 fn images_on_standard_input_are_scored_in_order_and_told_as_events() {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nae_infer::image::ImageFormat;
-use serde_json::json;
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{PATIENCE, Place, Service, eventually, models, picture, slow_tests_are_asked_for};
@@ -76,8 +76,23 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("the request broke off: "), "{answer}");
     assert_eq!(service.get("/score").status, 405);
     assert_eq!(service.get("/nothing").problem(), (404, "there is nothing here; see /openapi.json".into()));
-    for path in ["/api/alarms/1/image", "/api/alarms/..%2f..%2fetc/image", "/api/latest/image"] {
-        assert!(matches!(service.get(path).status, 400 | 404), "{path}");
+    for path in [
+        "/api/alarms/1/image",
+        "/api/latest/image",
+        "/api/alarms/..%2f..%2fetc/image",
+        "/api/alarms/x/image",
+        "/api/alarms/-1/heat-map",
+        "/api/cameras/camera/alarms/%FF/image",
+        "/api/learn/frames/x/image",
+        "/api/learn/frames/99999999999/thumbnail",
+        "/v2/models/%FF",
+        "/v2/models/%FF/ready",
+        "/v2/models/digits/versions/%FF/config",
+    ] {
+        let answer = service.get(path);
+        assert_eq!(answer.kind, "application/json", "{path}");
+        let (status, said) = answer.problem();
+        assert!(matches!(status, 400 | 404) && !said.is_empty(), "{path}: {status} {said}");
     }
     assert_eq!(service.post("/score", &six).status, 200, "and it goes on");
 }
@@ -109,6 +124,120 @@ fn who_is_refused_before_everything_is_sent_is_told_why() {
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with(&refused), "{answer}");
+    }
+}
+
+/// Where a JSON value is not as a schema of the description says. Without that, each field has to be there that a schema
+/// requires, and in the schema each that is there: the description would not tell of it otherwise.
+fn differences(value: &Value, schema: &Value, description: &Value, at: &str) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let schema = description.pointer(name.trim_start_matches('#')).unwrap();
+        return differences(value, schema, description, at);
+    }
+    if let Some(options) = schema["oneOf"].as_array() {
+        let of_each = options.iter().map(|option| differences(value, option, description, at));
+        return of_each.min_by_key(Vec::len).unwrap_or_default();
+    }
+    let mut found = Vec::new();
+    let kinds: &[&str] = match value {
+        Value::Null => &["null"],
+        Value::Bool(_) => &["boolean"],
+        Value::Number(number) if number.is_f64() => &["number"],
+        Value::Number(_) => &["number", "integer"],
+        Value::String(_) => &["string"],
+        Value::Array(_) => &["array"],
+        Value::Object(_) => &["object"],
+    };
+    let types = match &schema["type"] {
+        Value::Null => Vec::new(),
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect(),
+    };
+    if !types.is_empty() && !types.iter().any(|kind| kinds.contains(kind)) {
+        found.push(format!("{at}: {value} is not of {types:?}"));
+    }
+    if schema["enum"].as_array().is_some_and(|values| !values.contains(value)) {
+        found.push(format!("{at}: {value} is not of {}", schema["enum"]));
+    }
+    let items = value.as_array().into_iter().flatten();
+    found.extend(items.flat_map(|item| differences(item, &schema["items"], description, &format!("{at}[]"))));
+    let (Some(fields), Some(properties)) = (value.as_object(), schema["properties"].as_object()) else { return found };
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !fields.contains_key(name) {
+            found.push(format!("{at}: there is no `{name}`"));
+        }
+    }
+    for (name, value) in fields {
+        match properties.get(name) {
+            Some(schema) => found.extend(differences(value, schema, description, &format!("{at}.{name}"))),
+            None => found.push(format!("{at}: the description does not have `{name}`")),
+        }
+    }
+    found
+}
+
+#[test]
+fn answers_and_events_are_as_they_are_described() {
+    let place = Place::new();
+    let regions = r#"[{"kind": "ignore", "name": "road", "vertices": [[0, 0], [0.1, 0], [0.1, 0.1]]}]"#;
+    let source = place.source();
+    let arguments =
+        ["--source", &source, "--alarm-raise", "1", "--alarm-clear", "0", "--queue", "100", "--regions", regions];
+    let service = Service::start(&place.state(), &[&arguments[..], &["--night-brightness", "0.5-1"]].concat());
+    let description = service.get("/openapi.json").json();
+    let events = service.events();
+    assert_eq!(service.change("/api/learn/collect", r#"{"min_distance": 0}"#).status, 200);
+    place.frame("a.png", b"no image");
+    for name in ["six", "checkerboard"] {
+        place.frame(&format!("{name}.png"), &picture(name));
+    }
+    eventually("an alarm is raised", || service.metric("nae_alarms_total") == 1.0);
+    eventually("they are collected", || service.get("/api/learn").json()["kept"] == 2);
+    for (path, body) in [
+        ("/api/false-positive-rate", r#"{"false_positive_rate": 0.02}"#),
+        ("/api/undo", "{}"),
+        ("/api/reload", "{}"),
+        ("/api/pause", r#"{"minutes": 1}"#),
+        ("/api/resume", "{}"),
+        ("/api/learn/stop", "{}"),
+        ("/api/learn/throw-out", r#"{"frames": [1]}"#),
+        ("/api/regions", r#"{"regions": []}"#),
+        ("/api/regions/reset", "{}"),
+        ("/api/day-night", r#"{"by": "schedule", "night": "22:00-06:00"}"#),
+        ("/api/day-night/reset", "{}"),
+    ] {
+        let answer = service.change(path, body);
+        assert_eq!(answer.status, 200, "{path}: {}", String::from_utf8_lossy(&answer.body));
+        let schema = &description["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{path}");
+        assert_eq!(differences(&answer.json(), schema, &description, path), [""; 0]);
+    }
+    eventually("the history has it", || {
+        !service.get("/api/history/interval").json()["alarms"].as_array().unwrap().is_empty()
+    });
+    let mut looked = 0;
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        let schema = &operations["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        if !schema.is_object() {
+            continue;
+        }
+        let asked = path.replace("{camera}", "camera").replace("{model}", "digits");
+        let version = || service.get("/v2/models/digits").json()["versions"][0].as_str().unwrap().to_owned();
+        let asked = if asked.contains("{version}") { asked.replace("{version}", &version()) } else { asked };
+        let query = if path.ends_with("what-if") { "?false_positive_rate=0.02" } else { "" };
+        let answer = service.get(&format!("{asked}{query}"));
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(differences(&answer.json(), schema, &description, path), [""; 0]);
+        looked += 1;
+    }
+    assert!(looked > 30, "{looked}");
+    let told: Vec<_> = events.try_iter().collect();
+    let kinds = ["frame", "unreadable", "alarm", "alarms", "regions", "model", "day_night"];
+    let missing = kinds.iter().filter(|kind| told.iter().all(|event| event["event"] != **kind));
+    assert_eq!(missing.collect::<Vec<_>>(), [&""; 0]);
+    for event in told {
+        let schema = &description["components"]["schemas"]["Event"];
+        assert_eq!(differences(&event, schema, &description, "/events"), [""; 0]);
     }
 }
 
@@ -193,6 +322,10 @@ fn with_a_token_only_who_has_it_gets_in() {
     let service = Service::start(&place.state(), &["--token-file", &token]);
     let with = |text| service.get_with("/api/state", &[("authorization", text)]).status;
     assert_eq!((with("Bearer open sesame"), with("Bearer open"), with("open sesame")), (200, 401, 401));
+    assert_eq!((with("bearer open sesame"), with("bearer open")), (200, 401));
+    let kind = ("content-type", "Application/JSON; charset=utf-8");
+    let headers = [("authorization", "BEARER open sesame"), kind];
+    assert_eq!(service.post_with("/api/resume", b"{}", &headers).status, 200);
     for path in [
         "/api/state",
         "/api/latest/image",

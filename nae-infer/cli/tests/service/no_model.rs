@@ -296,7 +296,7 @@ fn the_page_leads_from_no_model_to_one_by_clicks() {
     eventually("the page is that of a camera with a model", || {
         !shown(&mut page, "#no-model") && shown(&mut page, "#tune") && shown(&mut page, "#time")
     });
-    page.wait_text("learn-back", "Back to no model");
+    page.wait_text("learn-back", "Remove the model");
     page.click("#learn-back");
     page.wait_text("alarm", "no model yet");
     eventually("it is said again", || shown(&mut page, "#no-model"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::alarms::start;
 use crate::browser::Browser;
-use crate::harness::{Answer, Place, Service, eventually, model, picture};
+use crate::harness::{Answer, PATIENCE, Place, Service, eventually, model, picture};
 use crate::learn::{act, trainer_with_model};
 
 /// The left half of a picture.
@@ -102,6 +102,34 @@ fn a_blob_in_an_ignored_region_raises_no_alarm_and_outside_of_it_does() {
     assert_eq!(service.get("/api/state").json()["alarm"], false, "other regions begin anew");
 }
 
+/// The model sees the same: nothing begins anew, and whoever shows the names is told of the new ones.
+#[test]
+fn another_name_of_a_region_clears_no_alarm() {
+    let place = Place::new();
+    let service = start(&place, &["--queue", "100"]);
+    set(&service, &[RIGHT]);
+    for name in ["a1", "a2"] {
+        show(&service, &place, name, &png(&with_blob(0.0, 0.0)));
+    }
+    eventually("the alarm is raised", || service.metric("nae_alarms_total") == 1.0);
+    let events = service.events();
+    let next = || loop {
+        let event = events.recv_timeout(PATIENCE).unwrap();
+        if event["event"] == "regions" {
+            return event;
+        }
+    };
+    let digest = service.get("/api/regions").json()["digest"].clone();
+    let renamed = set(&service, &[&RIGHT.replace("road", "street")]);
+    assert_eq!(next(), json!({"camera": "camera", "event": "regions", "alarm": true}));
+    assert_eq!((&renamed["digest"], &renamed["regions"][0]["name"]), (&digest, &json!("street")));
+    let state = service.get("/api/state").json();
+    assert_eq!((&state["alarm"], service.metric("nae_alarm")), (&json!(true), 1.0));
+    set(&service, &[LEFT]);
+    assert_eq!(next(), json!({"camera": "camera", "event": "regions", "alarm": false}));
+    assert_eq!(service.get("/api/state").json()["alarm"], false);
+}
+
 #[test]
 fn what_is_not_seen_changes_no_energy() {
     let place = Place::new();
@@ -160,7 +188,7 @@ fn what_was_set_is_kept_over_a_kill_and_goes_over_the_settings() {
     let warning = changed["warning"].as_str().unwrap();
     assert!(warning.contains("learn again"), "{warning}");
     service.wait_log("learn again");
-    let told = |event: Value| event == json!({"camera": "camera", "event": "regions"});
+    let told = |event: Value| event == json!({"camera": "camera", "event": "regions", "alarm": false});
     eventually("pages are told", || events.try_iter().any(told));
     service.kill();
 
@@ -388,7 +416,11 @@ fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     eventually("it has scored it", || service.get("/api/learn").json()["shadow"]["frames"] == 1);
     let shadow = service.get("/api/learn/energies").json()[0]["energy"].as_f64().unwrap();
     let alone = |service: &Service| energy(&service.post("/score", &picture("six"))).parse::<f64>().unwrap();
+    let scored = |service: &Service| service.get("/api/learn").json()["shadow"]["frames"].clone();
+    set(&service, &[&LEFT.replace("\"kind\"", "\"name\": \"lane\", \"kind\"")]);
+    assert_eq!(scored(&service), 1, "it sees the same");
     set(&service, &[RIGHT]);
+    assert_eq!((scored(&service), service.get("/api/learn/energies").json()), (json!(0), json!([])), "it begins anew");
     act(&service, "swap", r#"{"anyway": true}"#);
     assert!((shadow - alone(&service)).abs() < 1e-6 * shadow, "{shadow}, of the six alone {}", alone(&service));
     assert!(!warning(&service).is_null(), "the new one has learned with others");
@@ -482,6 +514,7 @@ fn regions_are_drawn_on_the_page() {
     // By the keyboard: a vertex less, another to the left; Escape ends what was begun.
     page.click("#regions-edit");
     page.click("#regions-list button");
+    assert_eq!(page.value("document.activeElement.ariaLabel"), "Move region 1", "the keyboard stays where it was");
     page.value("document.querySelectorAll('.handle')[3].focus()");
     page.key("Delete");
     assert_eq!(count(&mut page, ".handle"), 3);

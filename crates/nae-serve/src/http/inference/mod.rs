@@ -12,7 +12,7 @@ mod request;
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
@@ -28,6 +28,7 @@ use super::super::Service;
 use super::super::camera::Camera;
 use super::super::model::{Model, NoModel};
 use super::super::scorer::{Answer, Failure, Input};
+use super::asked::InPath;
 use super::score::answer;
 use super::{Problem, in_turn, json, watching};
 
@@ -56,7 +57,7 @@ pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response,
 }
 
 /// Whether images can be scored with this model. This needs no token, so that an error must not reveal the right name.
-pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>) -> Result<Response, Problem> {
+pub(super) async fn ready(state: State<Arc<Service>>, InPath(target): InPath<Target>) -> Result<Response, Problem> {
     let (camera, _) = known(&state, &target).map_err(|problem| {
         if problem.0 != StatusCode::NOT_FOUND {
             return problem;
@@ -76,7 +77,7 @@ pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>
 
 pub(super) async fn model(
     State(service): State<Arc<Service>>,
-    Path(target): Path<Target>,
+    InPath(target): InPath<Target>,
 ) -> Result<Response, Problem> {
     let (_, model) = known(&service, &target)?;
     Ok(json(StatusCode::OK, &describe::metadata(&target.model, &model)))
@@ -84,7 +85,7 @@ pub(super) async fn model(
 
 pub(super) async fn config(
     State(service): State<Arc<Service>>,
-    Path(target): Path<Target>,
+    InPath(target): InPath<Target>,
 ) -> Result<Response, Problem> {
     let (_, model) = known(&service, &target)?;
     Ok(json(StatusCode::OK, &describe::config(&target.model, &model)))
@@ -93,7 +94,7 @@ pub(super) async fn config(
 /// Triton's clients request it. The counters of the service are of another kind, without a time for each phase.
 pub(super) async fn statistics(
     State(service): State<Arc<Service>>,
-    Path(target): Path<Target>,
+    InPath(target): InPath<Target>,
 ) -> Result<Response, Problem> {
     known(&service, &target)?;
     Err(Problem::new(
@@ -133,7 +134,7 @@ fn known(service: &Service, target: &Target) -> Result<(Arc<Camera>, Arc<Model>)
 
 pub(super) async fn infer(
     State(service): State<Arc<Service>>,
-    Path(target): Path<Target>,
+    InPath(target): InPath<Target>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (camera, model) = known(&service, &target)?;

@@ -63,6 +63,9 @@ fn collecting_ends_by_itself_and_goes_on_where_it_is_asked_to() {
     act(&service, "collect", r#"{"minutes": 0.01, "min_distance": 0}"#);
     eventually("the time is up", || phase(&service) == "collected");
     assert_eq!(status(&service)["note"], "the time was up after 2 frames");
+    act(&service, "collect", r#"{"frames": 1}"#);
+    eventually("there are more already", || phase(&service) == "collected");
+    assert_eq!(status(&service)["note"], "2 frames are kept, more than the 1 requested");
     drop(service);
     let service = start_with(&place, &["--learn-room", "0"]);
     let (code, said) = service.change("/api/learn/collect", "{}").problem();

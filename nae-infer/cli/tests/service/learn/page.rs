@@ -41,7 +41,7 @@ fn a_camera_learns_by_clicks_on_the_page() {
     page.wait_text("learn-phase", "There is a new model.");
     assert_eq!(page.value("document.getElementById('learn-report').hidden"), false);
     page.click("[data-action=shadow]");
-    page.wait_text("learn-phase", "The new model scores beside the one in use");
+    page.wait_text("learn-phase", "The new model scores beside the model in use");
     place.frame("b.png", &picture("six"));
     page.wait_text("learn-phase", "Of 1 frames the model in use calls 0 anomalies, the new one 0; on 0 they differ.");
     eventually("its energy is on the chart", || page.value("learn.points.length") == 1);
