@@ -1,4 +1,5 @@
-//! The log-mel features against `librosa`'s: `tests/audio/make_vectors.py` wrote both samples and features.
+//! The log-mel features against `librosa`'s, of which `tests/audio/make_vectors.py` wrote both samples and features, and
+//! against their definition in f64.
 #![cfg(feature = "audio")]
 #![allow(clippy::unwrap_used)]
 
@@ -27,6 +28,71 @@ fn frames_are_librosas() {
     let most = errors.fold(0.0f32, f32::max);
     println!("{} frames: {most:.1e} dB at most", frames.len());
     assert!(most < 1e-3, "{most}");
+}
+
+/// The bands of a frame by their definition in f64, without a fast Fourier transform.
+fn in_f64(samples: &[i16]) -> Vec<f64> {
+    use std::f64::consts::PI;
+    let len = samples.len();
+    let waves: Vec<[f64; 2]> = (0..len).map(|n| 2.0 * PI * n as f64 / len as f64).map(|p| [p.cos(), p.sin()]).collect();
+    let windowed: Vec<f64> =
+        samples.iter().zip(&waves).map(|(s, [cos, _])| f64::from(*s) / 32768.0 * (0.5 - 0.5 * cos)).collect();
+    let power = |bin: usize| {
+        let part = |k: usize| -> f64 { windowed.iter().enumerate().map(|(n, x)| x * waves[n * bin % len][k]).sum() };
+        part(0).powi(2) + part(1).powi(2)
+    };
+    let powers: Vec<f64> = (0..=len / 2).map(power).collect();
+    // Slaney's scale: 200/3 Hz per mel up to 1000 Hz, then 6.4 times as high for 27 mel.
+    let highest = 15.0 + 27.0 * 8f64.ln() / 6.4f64.ln();
+    let hertz = |edge: usize| match edge as f64 * highest / (BANDS + 1) as f64 {
+        mel if mel < 15.0 => mel * 200.0 / 3.0,
+        mel => 1000.0 * 6.4f64.powf((mel - 15.0) / 27.0),
+    };
+    let band = |band: usize| {
+        let [low, centre, high] = [hertz(band), hertz(band + 1), hertz(band + 2)];
+        let weight = |bin: usize| {
+            let f = bin as f64 * 16_000.0 / len as f64;
+            ((f - low) / (centre - low)).min((high - f) / (high - centre)).max(0.0) * 2.0 / (high - low)
+        };
+        let power: f64 = powers.iter().enumerate().map(|(bin, power)| weight(bin) * power).sum();
+        10.0 * (power + f64::EPSILON).log10()
+    };
+    (0..BANDS).map(band).collect()
+}
+
+/// Sounds without noise leave bands almost empty, where f32 cannot tell power from rounding: see the documentation. Such
+/// a band must only be as quiet as those rounding errors.
+#[test]
+fn errors_are_below_the_loudest_band() {
+    use std::f64::consts::PI;
+    let sine = |periods: f64, n: usize| (32_767.0 * (2.0 * PI * periods * n as f64 / 1024.0).sin()).round();
+    type Sound = fn(usize, &dyn Fn(f64, usize) -> f64) -> f64;
+    let sounds: [(&str, Sound); 5] = [
+        ("constant", |_, _| 16_000.0),
+        ("square wave", |n, _| if n / 32 % 2 == 0 { 16_000.0 } else { -16_000.0 }),
+        ("sine of 64 periods", |n, sine| sine(64.0, n)),
+        ("sine of 64.37 periods", |n, sine| sine(64.37, n)),
+        ("ramp", |n, _| 16.0 * n as f64),
+    ];
+    for (name, sound) in sounds {
+        let samples: [i16; 2 * HOP] = std::array::from_fn(|n| sound(n, &sine) as i16);
+        let mut log_mel = LogMel::new();
+        let (hops, _) = samples.as_chunks();
+        assert!(log_mel.push_i16(&hops[0]).is_none());
+        let found = *log_mel.push_i16(&hops[1]).unwrap();
+        let expected = in_f64(&samples);
+        let loudest = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // The largest error of the bands that are less than 60 dB below the loudest, then 90 dB, then of the others.
+        let mut errors = [0.0f64; 3];
+        for (&found, &expected) in found.iter().zip(&expected) {
+            let (found, below) = (f64::from(found), loudest - expected);
+            let error = &mut errors[usize::from(below >= 60.0) + usize::from(below >= 90.0)];
+            *error = error.max((found - expected).abs());
+            assert!(below < 90.0 || found < loudest - 89.0, "{name}: {found} dB, where {loudest} dB is loudest");
+        }
+        println!("{name}: {errors:.6?} dB");
+        assert!(errors[0] < 1e-3 && errors[1] < 1e-2, "{name}: {errors:?}");
+    }
 }
 
 #[test]

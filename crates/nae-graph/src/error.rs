@@ -118,7 +118,7 @@ impl fmt::Display for GraphError {
             Self::Geometry { layer } => write!(
                 f,
                 "layer {layer}: kernel and stride must not be zero, padding less than the kernel, output padding less than \
-                 the stride; groups must divide the channels, and be 255 at most"
+                 the stride; groups must divide the channels, and in a .nae file be 255 at most"
             ),
             Self::WeightsLength { expected, found } => {
                 write!(f, "the layer takes {expected} weights but gets {found}")

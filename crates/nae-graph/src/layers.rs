@@ -112,7 +112,7 @@ pub struct AveragePool2d {
 /// (Wu and He, "Group Normalization", ECCV 2018).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupNormalize {
-    /// Number of groups, all with the same number of channels; 1 to 255.
+    /// Number of groups, all with the same number of channels; at least 1. A `.nae` file holds up to 255.
     pub groups: usize,
     /// γ, one per channel.
     pub scale: Vec<f32>,

@@ -171,7 +171,7 @@ impl GroupNormalize {
         check_weights(&[input.channels], &self.scale)?;
         expect_bias(&self.shift, input.channels)?;
         match input.channels.checked_rem(self.groups) {
-            Some(0) if self.groups <= usize::from(u8::MAX) => Ok(input),
+            Some(0) => Ok(input),
             _ => Err(GraphError::Geometry { layer }),
         }
     }
@@ -229,4 +229,22 @@ pub(crate) fn check_padding(layer: usize, kernel: [usize; 2], padding: Padding) 
 fn window_count(size: usize, kernel: usize, stride: usize, before: usize, after: usize) -> Option<usize> {
     let room = size.checked_add(before)?.checked_add(after)?.checked_sub(kernel)?;
     Some(room / stride + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Graph, emit};
+
+    /// Only a file limits the number of groups: a program on a host takes the normalization of each of many channels.
+    #[test]
+    fn a_file_limits_the_groups_and_a_graph_does_not() {
+        for (groups, fits) in [(255, true), (256, false)] {
+            let mut graph = Graph::new(Shape::new(groups, 1, 2));
+            graph.push(GroupNormalize { groups, scale: vec![1.0; groups], shift: vec![0.0; groups], epsilon: 1e-5 });
+            assert!(graph.shapes().is_ok(), "{groups}");
+            let expected = if fits { Ok(()) } else { Err(GraphError::Geometry { layer: 0 }) };
+            assert_eq!(emit(&graph).map(|_| ()), expected, "{groups}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::geometry::Class;
 use crate::instructions::{dispatch, on_vectors_of};
 use crate::kernel::{Kernel, Phase, Weights, Windows};
 use crate::plane::Planes;
+use crate::pointwise::rectified_value;
 use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
 use crate::winograd;
@@ -181,21 +182,9 @@ impl WithSimd for Narrow<'_> {
                             let value = kernel.bias[channel] + simd.reduce_sum_f32s(sum);
                             output.data[place] = match finish {
                                 Finish::Keep => value,
-                                Finish::Rectify { slope } => {
-                                    if value > 0.0 {
-                                        value
-                                    } else {
-                                        slope * value
-                                    }
-                                }
+                                Finish::Rectify { slope } => rectified_value(value, value, slope),
                                 Finish::Clamp { min, max } => value.clamp(min, max),
-                                Finish::Gate { output, slope } => {
-                                    if output[place] > 0.0 {
-                                        value
-                                    } else {
-                                        slope * value
-                                    }
-                                }
+                                Finish::Gate { output, slope } => rectified_value(value, output[place], slope),
                             };
                         }
                     }

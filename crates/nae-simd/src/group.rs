@@ -59,7 +59,8 @@ impl GroupNorm {
         output
     }
 
-    /// Returns the normalized planes, and the moments that [`backward`](Self::backward) needs.
+    /// Returns the normalized planes, and the moments that [`backward`](Self::backward) needs. If the variance is beyond
+    /// `f32`, the values of the group become NaN.
     pub fn forward(&self, x: &Planes) -> (Planes, Moments) {
         let means = self.means(x, |at, _| [x.data[at]]);
         let width = x.size.c / self.groups;
@@ -68,10 +69,16 @@ impl GroupNorm {
             let difference = x.data[at] - means[group_of(at, channel)][0] as f32;
             [difference * difference]
         });
+        // The square of a large difference overflows. Divided by an infinite variance, all values would become equal: an
+        // overflow must not look like a result.
+        let inverse = |variance: f32| match variance.is_finite() {
+            true => 1.0 / (variance + self.epsilon).sqrt(),
+            false => f32::NAN,
+        };
         let moments: Moments = means
             .iter()
             .zip(&variances)
-            .map(|([mean], [variance])| [*mean as f32, 1.0 / (*variance as f32 + self.epsilon).sqrt()])
+            .map(|([mean], [variance])| [*mean as f32, inverse(*variance as f32)])
             .collect();
         let output = self.each(x, |at, channel, group| {
             let [mean, inverse] = moments[group];

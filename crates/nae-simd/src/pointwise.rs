@@ -9,13 +9,24 @@ use crate::vector::{Pair, each};
 #[derive(Clone, Copy)]
 struct Rectified(f32);
 
-/// Returns `a` if `sign` is positive, else `slope`·`a`.
+/// Returns `slope`·`a` if `sign` is zero or negative, else `a`. NaN stays NaN: an overflow must not look like a result.
 #[inline(always)]
 pub fn rectified<S: Simd>(simd: S, a: S::f32s, sign: S::f32s, slope: f32) -> S::f32s {
     let zero = simd.splat_f32s(0.0);
     // There is no product if the slope is zero: it would keep a minus sign, and give NaN for an infinity.
     let other = if slope == 0.0 { zero } else { simd.mul_f32s(a, simd.splat_f32s(slope)) };
-    simd.select_f32s(simd.greater_than_f32s(sign, zero), a, other)
+    // Every comparison with NaN is false. Therefore the comparison is the one that selects `other`.
+    simd.select_f32s(simd.less_than_or_equal_f32s(sign, zero), other, a)
+}
+
+/// As [`rectified`], for one value.
+#[inline(always)]
+pub fn rectified_value(a: f32, sign: f32, slope: f32) -> f32 {
+    match sign <= 0.0 {
+        true if slope == 0.0 => 0.0,
+        true => slope * a,
+        false => a,
+    }
 }
 
 impl Pair for Rectified {
@@ -25,13 +36,16 @@ impl Pair for Rectified {
     }
 }
 
-/// Returns `a` clamped to `[min, max]`.
+/// Returns `a` clamped to `[min, max]`. NaN stays NaN.
 #[inline(always)]
 pub fn clamped<S: Simd>(simd: S, a: S::f32s, min: f32, max: f32) -> S::f32s {
-    simd.min_f32s(simd.max_f32s(a, simd.splat_f32s(min)), simd.splat_f32s(max))
+    let (min, max) = (simd.splat_f32s(min), simd.splat_f32s(max));
+    // What the instructions for the minimum and maximum return for NaN differs between processors.
+    let a = simd.select_f32s(simd.less_than_or_equal_f32s(a, min), min, a);
+    simd.select_f32s(simd.greater_than_or_equal_f32s(a, max), max, a)
 }
 
-/// Returns x if positive, else `slope`·x.
+/// Returns `slope`·x if x is zero or negative, else x.
 pub fn rectify(x: &Planes, slope: f32) -> Planes {
     let mut output = x.clone();
     each(Rectified(slope), &mut output.data, &x.data);
@@ -163,15 +177,24 @@ pub fn multiply(a: &mut [f32], b: &[f32]) {
     each(Product, a, b);
 }
 
+/// The least sum of squares that is used as it is: 2⁻¹⁰³. Squares that are subnormal numbers have lost digits; beside a
+/// sum as large as this one, these digits do not count.
+const LEAST_SQUARES: f32 = f32::MIN_POSITIVE / f32::EPSILON;
+
 /// Divides each vector of `len` numbers by its norm, or by `least` if that is larger, in place; returns the divisors. Numbers
-/// after the last whole vector are not changed. With a `least` of 0, a vector of zeros becomes NaN.
+/// after the last whole vector are not changed. With a `least` of 0, a vector of zeros becomes NaN; a vector with an
+/// infinity or NaN always does. The divisor is infinite if the norm is beyond `f32`, although the quotients are right.
 ///
 /// # Panics
 /// If `len` is 0.
 pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
     x.chunks_exact_mut(len)
         .map(|vector| {
-            let norm = vector.iter().map(|v| v * v).sum::<f32>().sqrt().max(least);
+            let squares = vector.iter().map(|v| v * v).sum::<f32>();
+            if !(LEAST_SQUARES..=f32::MAX).contains(&squares) {
+                return normalize_scaled(vector, least);
+            }
+            let norm = squares.sqrt().max(least);
             for value in vector {
                 *value /= norm;
             }
@@ -180,11 +203,32 @@ pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
         .collect()
 }
 
-/// Computes the gradient at the input of [`normalize`], whose output was `output`: (g − z·⟨z, g⟩) / norm, in place.
-pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes) {
+/// As [`normalize`], for one vector whose squares overflow or underflow. The numbers are first divided by the greatest,
+/// as `nae-core` does.
+#[cold]
+fn normalize_scaled(vector: &mut [f32], least: f32) -> f32 {
+    let greatest = vector.iter().fold(0.0f32, |greatest, value| greatest.max(value.abs()));
+    let scale = if greatest > 0.0 { greatest } else { 1.0 };
+    let root = vector.iter().map(|value| value / scale).map(|scaled| scaled * scaled).sum::<f32>().sqrt();
+    let norm = scale * root;
+    // The norm can exceed `f32` although the numbers do not: then the division takes two steps.
+    if norm == f32::INFINITY {
+        vector.iter_mut().for_each(|value| *value = *value / scale / root);
+        return norm;
+    }
+    // Not `max`, which would drop NaN.
+    let divisor = if norm < least { least } else { norm };
+    vector.iter_mut().for_each(|value| *value /= divisor);
+    divisor
+}
+
+/// Computes the gradient at the input of [`normalize`], whose output was `output`, in place: (g − z·⟨z, g⟩) / norm; and
+/// g / `least` where that was the divisor, which does not depend on the input. It is zero if the norm was beyond `f32`,
+/// where it is below 10⁻³⁸·|g|.
+pub fn normalize_backward(output: &Planes, norms: &[f32], least: f32, gradient: &mut Planes) {
     let len = output.size.len();
     for ((g, z), norm) in gradient.data.chunks_exact_mut(len).zip(output.data.chunks_exact(len)).zip(norms) {
-        let along: f32 = g.iter().zip(z).map(|(g, z)| g * z).sum();
+        let along = if *norm > least { g.iter().zip(z).map(|(g, z)| g * z).sum() } else { 0.0f32 };
         for (g, z) in g.iter_mut().zip(z) {
             *g = (*g - z * along) / norm;
         }

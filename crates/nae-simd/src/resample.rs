@@ -11,7 +11,8 @@ fn pooled(size: Size, window: usize) -> Size {
     Size { h: size.h / window, w: size.w / window, c: size.c }
 }
 
-/// The largest value of each `window` × `window` block; rows and columns that do not fill a block are left out.
+/// The largest value of each `window` × `window` block, or NaN if it contains NaN; rows and columns that do not fill a
+/// block are left out.
 pub fn max_pool(x: &Planes, window: usize) -> Planes {
     let mut output = Planes::scratch(x.workspace(), x.n, pooled(x.size, window));
     on_vectors_of(lanes(x.size.c), MaxPool { x, window, output: &mut output });
@@ -40,6 +41,8 @@ impl WithSimd for MaxPool<'_> {
                         let pixel = (corner + tap / window * from.w + tap % window) * from.c;
                         let value = load(simd, &image[pixel + k * S::F32_LANES..][..out.len()]);
                         best = simd.select_f32s(simd.greater_than_f32s(value, best), value, best);
+                        // NaN is greater than nothing, and nothing is greater than NaN: it is taken, and then kept.
+                        best = simd.select_f32s(simd.equal_f32s(value, value), best, value);
                     }
                     store(simd, out, best);
                 }
@@ -48,9 +51,10 @@ impl WithSimd for MaxPool<'_> {
     }
 }
 
-/// The gradient at the input of [`max_pool`], whose output for `x` is `y`; the first of equal values receives it. If a
-/// rectifier of `slope`, not negative, has written `x`, the gradient at the input of that rectifier: the largest value
-/// has the sign of its block's output.
+/// The gradient at the input of [`max_pool`], whose output for `x` is `y`; the first of equal values receives it, and the
+/// first of the block if `y` is NaN: its gradient is then NaN as well, as a rule, and must not be lost. If a rectifier of
+/// `slope`, not negative, has written `x`, the gradient at the input of that rectifier: the largest value has the sign of
+/// its block's output.
 pub fn max_pool_backward(x: &Planes, y: &Planes, gradient: &Planes, window: usize, slope: Option<f32>) -> Planes {
     let (from, to) = (x.size, y.size);
     let whole = (to.h * window, to.w * window) == (from.h, from.w);
@@ -91,9 +95,9 @@ impl WithSimd for MaxPoolBackward<'_> {
                     }
                     for tap in 0..window * window {
                         let pixel = (corner + tap / window * from.w + tap % window) * from.c + k * S::F32_LANES;
-                        let won = simd.equal_f32s(load(simd, &x[pixel..][..channels]), y);
-                        store(simd, &mut input[pixel..][..channels], simd.select_f32s(won, left, zero));
-                        left = simd.select_f32s(won, zero, left);
+                        let lost = simd.less_than_f32s(load(simd, &x[pixel..][..channels]), y);
+                        store(simd, &mut input[pixel..][..channels], simd.select_f32s(lost, zero, left));
+                        left = simd.select_f32s(lost, left, zero);
                     }
                 }
             }
@@ -140,9 +144,10 @@ pub struct PoolWindows {
 }
 
 impl PoolWindows {
-    /// Returns the largest value of each window.
+    /// Returns the largest value of each window, or NaN if it contains NaN.
     pub fn max(&self, x: &Planes) -> Planes {
-        self.fold(x, f32::NEG_INFINITY, f32::max, |_| 1.0)
+        let larger = |best: f32, value: f32| if value > best || value.is_nan() { value } else { best };
+        self.fold(x, f32::NEG_INFINITY, larger, |_| 1.0)
     }
 
     /// Returns the mean of each window: of the whole window if `padding` counts as zeros, else of the part inside the
@@ -377,6 +382,43 @@ mod tests {
         assert_eq!(over.max(&x).data[..3], x.data[..3]);
         assert_eq!(over.mean(&x, true).data[0], x.data[0] / 4.0);
         assert_eq!(over.mean(&x, false).data[0], x.data[0]);
+    }
+
+    /// Compares the means with the definition in f64: the divisor is the size of the window with its padding, or of its
+    /// part inside the input. Once of the windows themselves, once by the layer of a graph.
+    #[test]
+    fn means_divide_by_the_window_or_by_its_part_inside() {
+        use nae_core::{Shape, layer::Padding};
+        use nae_graph::{AveragePool2d, Graph};
+
+        let size = Size { h: 4, w: 5, c: 3 };
+        let values: Vec<f32> = (0..size.len()).map(|i| (i as f32 * 1.7).sin()).collect();
+        let x = Planes::from_channels_first(&crate::Workspace::default(), 1, size, &values);
+        let padding = Padding { top: 1, left: 2, bottom: 1, right: 0 };
+        let windows = PoolWindows { kernel: [2, 3], stride: [2, 2], padding: [1, 2], to: [3, 3] };
+        for count_include_padding in [true, false] {
+            let mut graph = Graph::new(Shape::new(size.c, size.h, size.w));
+            let (kernel, stride) = (windows.kernel, windows.stride);
+            graph.push(AveragePool2d { kernel, stride, padding, count_include_padding });
+            let program = crate::Program::compile(&graph, &crate::Options::scoring()).expect("a program");
+            let found = windows.mean(&x, count_include_padding);
+            assert_eq!(program.run(x.clone()).output, found);
+            for (at, mean) in found.data.iter().enumerate() {
+                let [y, x, channel] = [at / 9, at / 3 % 3, at % 3];
+                let inside = |start: usize, len: usize, before: usize, side: usize| {
+                    (start..start + len).filter_map(move |at| at.checked_sub(before).filter(|at| *at < side))
+                };
+                let (mut sum, mut count) = (0.0, 0);
+                for row in inside(2 * y, 2, 1, size.h) {
+                    for column in inside(2 * x, 3, 2, size.w) {
+                        sum += f64::from(values[(channel * size.h + row) * size.w + column]);
+                        count += 1;
+                    }
+                }
+                let expected = sum / f64::from(if count_include_padding { 6 } else { count });
+                assert!((f64::from(*mean) - expected).abs() < 1e-6, "{count_include_padding} {at}: {mean} {expected}");
+            }
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ const CHAIN: usize = 256;
 pub enum Finish<'a> {
     /// The sum is written unchanged.
     Keep,
-    /// x if positive, else `slope`·x: ReLU if `slope` is 0.
+    /// `slope`·x if x is zero or negative, else x: ReLU if `slope` is 0.
     Rectify {
         /// The slope.
         slope: f32,

@@ -142,7 +142,7 @@ pub const MAGIC: [u8; 8] = header::MAGIC;
 pub const MAX_LAYERS: usize = 256;
 /// Greatest height or width of any tensor: resize coordinates then fit 32 bits.
 pub const MAX_SIDE: usize = crate::kernels::MAX_SIDE;
-/// The largest number of values in a tensor, in the arena and among the weights.
+/// The largest number of values in a tensor and in the arena.
 pub const MAX_VALUES: usize = 1 << 28;
 /// Outputs in a block of `f32` weights.
 pub const BLOCK: usize = crate::kernels::BLOCK;

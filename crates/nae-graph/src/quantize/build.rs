@@ -410,6 +410,26 @@ mod tests {
         }
     }
 
+    /// Sigmoid is in [0, 1), tanh in [−1, 1): their scales do not depend on the images.
+    #[test]
+    fn scales_of_sigmoid_and_tanh_are_fixed() {
+        let expected = |scale, zero_point| Quantization::new(scale, zero_point).expect("a scale");
+        for (activation, output) in
+            [(Activation::Sigmoid, expected(1.0 / 256.0, -128)), (Activation::Tanh, expected(1.0 / 128.0, 0))]
+        {
+            let mut graph = Graph::new(nae_core::Shape::new(1, 2, 2));
+            graph.push(activation);
+            let seen = Activations { tensors: vec![Default::default(); 2] };
+            let built = build(&graph, &seen, &QuantizeOptions::default(), &|_| false).graph;
+            let Op::Int8(layer) = &built.nodes[0].op else { panic!("{:?}", built.nodes[0].op) };
+            assert_eq!(layer.output, output, "{activation:?}");
+            // The value for the greatest input, nearly 1: the table is that of this scale.
+            let Int8Operation::Table(values) = &layer.operation else { panic!("{:?}", layer.operation) };
+            let greatest = built.element.quantization().expect("an 8-bit image").dequantize(i8::MAX);
+            assert_eq!(values.last(), Some(&output.quantize(activation.apply(greatest))), "{activation:?}");
+        }
+    }
+
     #[test]
     fn weights_that_came_with_a_scale_keep_it_and_their_integers() {
         let q = Quantization::new(0.5, 0).expect("a scale");

@@ -117,3 +117,36 @@ fn divide_outputs(layer: &mut Op, factors: &[f32]) {
         weights.iter_mut().for_each(|weight| *weight /= factor);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantize::activations::Seen;
+    use crate::quantize::evaluate::reconstruction_error;
+    use crate::{Conv2d, Dense};
+
+    /// Evening out changes nothing in f32, which requires that biases are divided as well as weights: of convolutions and
+    /// of dense layers, whose outputs are several pixels.
+    #[test]
+    fn the_function_of_the_graph_remains_the_same() {
+        let wave = |count: usize| -> Vec<f32> { (0..count).map(|k| ((k * k) as f32 * 0.37).sin()).collect() };
+        let input = Shape::new(3, 2, 2);
+        let first = Conv2d::from_oihw(&wave(12), [4, 3, 1, 1], Some(&[0.5, -0.25, 2.0, 0.125])).expect("a layer");
+        let back = Conv2d::from_oihw(&wave(12), [3, 4, 1, 1], Some(&[1.0, 0.5, -0.5])).expect("a layer");
+        let dense = Dense::from_out_in(&wave(16 * 12), [16, 12], Some(&wave(16))).expect("a layer");
+        let dense = dense.before_reshape_chw(Shape::new(4, 2, 2)).expect("as many values");
+        for first in [Op::from(first), dense.into()] {
+            let mut graph = Graph::new(input);
+            graph.push(first.clone());
+            graph.push(Activation::LeakyRelu { slope: 0.25 });
+            graph.push(back.clone());
+            // Ranges of the four channels that differ by much.
+            let mut tensors = vec![Seen::default(); 4];
+            tensors[2].channels = vec![8.0, 0.5, 2.0, 0.125];
+            let equal = equalize(&graph, &Activations { tensors }).expect("a pair of layers");
+            assert_ne!(equal.nodes[0].op, graph.nodes[0].op);
+            let error = reconstruction_error(&graph, &equal, &[wave(12), vec![0.0; 12]]).expect("runs");
+            assert!(error < 1e-9, "{first:?}: {error:e}");
+        }
+    }
+}

@@ -12,7 +12,8 @@ use crate::sums::Finish;
 
 impl Program {
     /// Returns the gradient at the input for that at the output; it is left out (empty) if it is not `wanted`.
-    /// Accumulates gradients of weights if `gradients` is given.
+    /// Accumulates gradients of weights if `gradients` is given; for a dense layer, a copy of its input is kept for each
+    /// call until [`sums`](Self::sums).
     ///
     /// `trace` must be that of a pass with this `input`. The program must have been compiled for training.
     pub fn backward(
@@ -95,8 +96,8 @@ impl Step {
                 activate_backward(*activation, before, output, &mut gradient);
                 gradient
             }
-            (Operation::Normalize(_), Saved::Norms(norms)) => {
-                normalize_backward(output, norms, &mut gradient);
+            (Operation::Normalize(least), Saved::Norms(norms)) => {
+                normalize_backward(output, norms, *least, &mut gradient);
                 gradient
             }
             (Operation::Softmax, _) => {

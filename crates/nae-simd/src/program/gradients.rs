@@ -203,7 +203,11 @@ impl Slot {
         total.fill(0.0);
         for part in parts {
             match part {
-                Gathered::Outer(outer) => outer.add_to(inputs.start, channels.clone(), &mut total),
+                Gathered::Outers(outers) => {
+                    for outer in outers {
+                        outer.add_to(inputs.start, channels.clone(), &mut total);
+                    }
+                }
                 Gathered::Sums(sums) => {
                     for (total, row) in total.chunks_exact_mut(channels.len()).zip(sums.chunks_exact(taps.narrow)) {
                         add(total, &row[channels.clone()]);
@@ -224,8 +228,9 @@ enum Gathered {
     Nothing,
     /// The sums themselves; kernels as `[row][column][wide][narrow]`.
     Sums(Vec<f32>),
-    /// The vectors of which they are sums of products, for kernels that are applied only once to a sample.
-    Outer(Outer),
+    /// The vectors of which they are sums of products, of each backward pass, for kernels that are applied only once to
+    /// a sample.
+    Outers(Vec<Outer>),
 }
 
 /// Gradients of the weights of a program, for a shard of a batch.
@@ -244,13 +249,18 @@ impl Gradients {
         }
         match gathered {
             Gathered::Sums(sums) => sums,
-            Gathered::Nothing | Gathered::Outer(_) => unreachable!("made above"),
+            Gathered::Nothing | Gathered::Outers(_) => unreachable!("made above"),
         }
     }
 
-    /// Keeps both planes for the gradient of a kernel in `slot`, of which each sample has one window.
+    /// Keeps both planes for the gradient of a kernel in `slot`, of which each sample has one window; those of earlier
+    /// passes are kept, too.
     pub(super) fn defer(&mut self, slot: usize, wide: &Planes, narrow: &Planes) {
         let sizes = [wide.size.len(), narrow.size.len()];
-        self.gathered[slot] = Gathered::Outer(Outer::new(sizes, &wide.data, &narrow.data));
+        let outer = Outer::new(sizes, &wide.data, &narrow.data);
+        match &mut self.gathered[slot] {
+            Gathered::Outers(outers) => outers.push(outer),
+            gathered => *gathered = Gathered::Outers(vec![outer]),
+        }
     }
 }
