@@ -16,10 +16,12 @@ export PATH="$programs:$PATH"
 
 guides=("$@")
 [ ${#guides[@]} -gt 0 ] || guides=(docs/*.md nae-infer/cli/README.md nae-train/cli/README.md crates/nae-serve/README.md)
+trap 'rm -rf "${folder:-}"' EXIT
 for guide in "${guides[@]}"; do
+  grep -qx '```sh' "$guide" || { echo "$guide: no commands"; continue; }
   folder=$(mktemp -d)
-  # Job control, for `kill %1` in a guide.
-  { echo 'set -euo pipefail; set -m'; awk '/^```/ { on = ($0 == "```sh"); next } on' "$guide"; } >"$folder/commands.sh"
+  # Job control, for `kill %1` in a guide. What a guide leaves running ends with it.
+  { echo 'set -euo pipefail; set -m; trap "kill \$(jobs -p) 2>/dev/null || true" EXIT'; awk '/^```/ { on = ($0 == "```sh"); next } on' "$guide"; } >"$folder/commands.sh"
   ln -s "$root/models" "$root/data" "$folder/"
   started=$SECONDS
   (cd "$folder" && bash commands.sh >log 2>&1 </dev/null) || { cat "$folder/log"; echo "$guide: a command failed" >&2; exit 1; }

@@ -15,7 +15,8 @@ export LAB=${LAB:-$target/lab}
 mkdir -p "$LAB"
 pid=$LAB/pid
 
-running() { [ -f "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }
+# The file stays when the queue has ended, and another process may have the number by now.
+running() { [ -f "$pid" ] && grep -qaF tests/lab.py "/proc/$(cat "$pid")/cmdline" 2>/dev/null; }
 
 collect() { python3 tests/lab.py collect; }
 

@@ -165,7 +165,7 @@ if ! $quick; then
   finished wheel-environment
   background wheel tests/python/wheel.sh
   step "Fuzzing"
-  nice tests/fuzz.sh 30
+  nice tests/fuzz.sh 30 | tee "$logs/fuzz.log"
 
   step "Python package"
   finished wheel
@@ -183,3 +183,7 @@ if ! $quick; then
 fi
 
 step "All passed"
+if ! $quick; then
+  # Of what tests skip, tests/may-be-skipped.txt decides; without a nightly Rust nothing is fuzzed.
+  grep '^skipped' "$logs/fuzz.log" || true
+fi

@@ -42,6 +42,9 @@ for name in chosen:
         sys.exit(f"--only: there is no way {name!r} among the arguments; known: {', '.join(ways)}")
 
 
+program = subprocess.run([arguments.program, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def kept():
     return json.loads(arguments.file.read_text()) if arguments.file.exists() else []
 
@@ -71,6 +74,7 @@ def train(way, seed):
             "way": way,
             "seed": seed,
             "arguments": ways[way],
+            "program": program,
             "processor_seconds": round(seconds, 1),
             "kept_update": result["kept_update"],
             "diverged": result["diverged"],
@@ -85,6 +89,12 @@ for run in kept():
         sys.exit(
             f"{arguments.file}: {run['way']}, seed {run['seed']}: expected a run by {ways[run['way']]!r}, found one by "
             f"{run['arguments']!r}; give the way another name, or choose another file"
+        )
+    # Runs of before this was kept say nothing of it.
+    if run["way"] in chosen and run.get("program", program) != program:
+        sys.exit(
+            f"{arguments.file}: {run['way']}, seed {run['seed']}: expected a run by {program}, found one by {run['program']}; "
+            "choose another file"
         )
 
 for seed in range(arguments.seeds):

@@ -45,8 +45,13 @@ def band(k, n, m):
     return low, m
 
 
+program = subprocess.run([arguments.program, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 runs = json.loads(arguments.file.read_text()) if arguments.file.exists() else {}
 kept = runs.setdefault(" ".join(arguments.arguments), {})
+for seed, run in kept.items():
+    # Runs of before this was kept say nothing of it.
+    if run.get("program", program) != program:
+        sys.exit(f"{arguments.file}: seed {seed}: expected a run by {program}, found one by {run['program']}; choose another file")
 for seed in range(arguments.seeds):
     if str(seed) in kept:
         continue
@@ -58,7 +63,7 @@ for seed in range(arguments.seeds):
     result = json.loads(result.stdout)
     rate = result["false_positive_rate"]
     kept[str(seed)] = {key: rate[key] for key in ("target", "expected", "calibration_count", "independent_count", "measured")}
-    kept[str(seed)]["test_count"] = result["auroc"]["normal_count"]
+    kept[str(seed)] |= {"test_count": result["auroc"]["normal_count"], "program": program}
     arguments.file.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n")
 
 inside, worst = 0, 0.0
@@ -74,5 +79,5 @@ for seed, run in sorted(kept.items(), key=lambda item: int(item[0])):
     mark = "" if is_inside else "  outside"
     print(f"{seed:>4} {run['target']:>8} {run['measured']:>8.4f} {low / m:>8.4f} {high / m:>8.4f}{mark}")
 print(f"{inside} of {len(kept)} inside the band; the highest is {worst:.2f} times its target")
-if inside < 0.85 * len(kept) or worst > 2.5:
+if not kept or inside < 0.85 * len(kept) or worst > 2.5:
     sys.exit(1)

@@ -105,6 +105,11 @@ def ours(train, test, seed, method):
 
 tables = TRIED if arguments.tried else TABLES
 results = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+# What the results of this file are by. Files of before this was kept say nothing of it.
+program = subprocess.run([arguments.programs / "nae-train", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+made_by = {"program": program, "time_budget": arguments.time_budget}
+if results.setdefault("made by", made_by) != made_by:
+    raise SystemExit(f"{arguments.output}: expected results by {made_by}, found some by {results['made by']}; choose another file")
 PEERS = ["isolation_forest", "ecod", "knn"]
 # By their names in the results, and those on the command line.
 OURS = {"nae": "nae", "our_knn": "knn", "our_mahalanobis": "mahalanobis"}

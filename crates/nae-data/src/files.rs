@@ -31,6 +31,9 @@ const MAX_RATIO: u64 = 100;
 const MAX_ENTRIES: usize = 10_000_000;
 /// Why a link in an archive is not read.
 const LINK: &str = "it is a link to another file; pack the files themselves (tar --dereference --hard-dereference)";
+/// Why a sparse file in an archive is not read: its holes are in the archive's headers alone, so that a few hundred bytes unpack to
+/// gigabytes.
+const SPARSE: &str = "it is a sparse file; pack it without --sparse";
 
 /// The largest number of threads that decode at the same time: a decoded image of a telephone takes 150 MB.
 const DECODING: usize = 4;
@@ -276,13 +279,19 @@ fn tar(archive: impl Read, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -
         }
         let name = label(&String::from_utf8_lossy(&entry.path_bytes()));
         let kind = entry.header().entry_type();
-        let is_link = kind.is_symlink() || kind.is_hard_link();
-        let is_file = kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse();
-        if !(is_file || is_link) || !wanted(&name) {
+        if !wanted(&name) {
             continue;
         }
-        // A folder's links are followed; here the file that is meant may not be in the archive.
-        let content = if is_link { Err(LINK.to_owned()) } else { whole(entry, MAX_FILE).0 };
+        let content = if kind.is_symlink() || kind.is_hard_link() {
+            // A folder's links are followed; here the file that is meant may not be in the archive.
+            Err(LINK.to_owned())
+        } else if kind.is_gnu_sparse() {
+            Err(SPARSE.to_owned())
+        } else if kind.is_file() || kind.is_contiguous() {
+            whole(entry, MAX_FILE).0
+        } else {
+            continue;
+        };
         if each(&name, content).is_break() {
             break;
         }
@@ -402,6 +411,30 @@ mod tests {
             ControlFlow::Continue(())
         })?;
         Ok(names)
+    }
+
+    /// One header can make a gigabyte of zeros.
+    #[test]
+    fn sparse_files_of_an_archive_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sparse.tar");
+        let mut builder = tar::Builder::new(File::create(&path).expect("creates"));
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNUSparse);
+        header.set_path("hole.png").expect("a name");
+        header.set_size(0);
+        let of_gnu = header.as_gnu_mut().expect("a header of GNU tar");
+        // Octal digits: 2³⁰ bytes, all of them after the last part that is stored.
+        of_gnu.realsize[..11].copy_from_slice(b"10000000000");
+        of_gnu.sparse[0].offset[..11].copy_from_slice(b"10000000000");
+        of_gnu.sparse[0].numbytes[..11].copy_from_slice(b"00000000000");
+        header.set_cksum();
+        builder.append(&header, io::empty()).expect("packs");
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        builder.append_data(&mut header, "a.png", &b"1"[..]).expect("packs");
+        builder.finish().expect("packs");
+        assert_eq!(names(&path).expect("reads"), [format!("hole.png {SPARSE}"), "a.png 1".to_owned()]);
     }
 
     #[test]
