@@ -498,6 +498,14 @@ mod tests {
         assert!(celsius.contains("\"celsius\" is taken for a category") && celsius.contains("\"0.5 C\""), "{celsius}");
         assert!(volts.contains("\"volts\"") && volts.contains("\"0,5\"") && volts.contains("a point"), "{volts}");
 
+        // Many documents write minus as its sign in Unicode.
+        let rows: String = (0..100).map(|n| format!("\u{2212}{},{},{}\n", n % 5, n % 7, n * 37 % 100)).collect();
+        let (own, read) =
+            choose(&file(folder.path(), &format!("level,a,b\n{rows}")), Missing::Refuse, None).expect("valid");
+        assert_eq!(own.columns.len(), 5 + 2);
+        let [level] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+        assert!(level.contains("\"level\" is taken for a category") && level.contains("minus as \"-\""), "{level}");
+
         // The same cells between tabs are numbers; a column without a name has a number.
         let path = folder.path().join("pump.tsv");
         let rows: String = (0..100).map(|n| format!("{},5\t\t{}\n", n % 9, n * 37 % 100)).collect();
@@ -505,6 +513,23 @@ mod tests {
         let (own, read) = choose(&path, Missing::Refuse, None).expect("valid");
         assert!(own.columns.iter().all(|column| column.reading == Reading::Number), "{:?}", own.columns);
         assert_eq!(read.warnings, ["columns left out: column 2 (nothing in it)"]);
+    }
+
+    /// A file has the form of the program that wrote it, and a DataFrame another.
+    #[test]
+    fn times_are_one_category_however_they_are_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |times: [&str; 3]| {
+            let rows: String = (0..100).map(|n| format!("{},{},{}\n", times[n % 3], n % 7, n * 37 % 100)).collect();
+            file(folder.path(), &format!("time,a,b\n{rows}"))
+        };
+        let path = write(["2024-01-01T00:00:00.000000", "2024-01-01 00:00:00", "2024-01-01 06:00:00.000"]);
+        let (own, rows) = choose(&path, Missing::Refuse, None).expect("valid");
+        let readings: Vec<&Reading> = own.columns.iter().map(|column| &column.reading).collect();
+        let (midnight, six) = (Reading::Is("2024-01-01".to_owned()), Reading::Is("2024-01-01 06:00:00".to_owned()));
+        assert_eq!(readings, [&midnight, &six, &Reading::Number, &Reading::Number]);
+        let path = write(["2024-01-01", "2024-01-01T00:00", "2024-01-01T06:00:00"]);
+        assert_eq!(load(&path, &own).expect("valid").samples.values(), rows.samples.values());
     }
 
     /// Such columns contain neither numbers nor categories, since the meaning of a point beside decimal commas is

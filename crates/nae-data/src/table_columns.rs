@@ -2,9 +2,10 @@
 //! for each value, gaps with one input for each column. Columns that are constant or follow from another column are
 //! left out, and so are numbers with an ambiguous decimal sign. `own_table` reads the rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use nae_input::table::{Cell, Table};
+use nae_input::table::{Cell, Table, category};
 use nae_onnx::metadata::{Column, Missing, Reading};
 
 use crate::tables::{MAX_COLUMNS, Read};
@@ -27,7 +28,7 @@ const SHOWN: usize = 30;
 /// The share of the texts of a category from which on it is probably a column of numbers.
 const NEARLY_ALL: f64 = 0.9;
 /// What to do about numbers that are read as texts.
-const AS_NUMBERS: &str = "for numbers, remove units, and write decimals with a point";
+const AS_NUMBERS: &str = "for numbers, remove units, write decimals with a point, and minus as \"-\"";
 /// The centre and scale of an input that is 0 or 1: both values are one scale from the centre.
 const HALF: f64 = 0.5;
 /// Two columns that differ by no more than this, in scales, count as equal.
@@ -102,7 +103,8 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
 struct Content<'a> {
     /// All numbers, sorted by size.
     numbers: Vec<f64>,
-    texts: BTreeSet<&'a str>,
+    /// Each time in its one form.
+    texts: BTreeSet<Cow<'a, str>>,
     has_gaps: bool,
 }
 
@@ -113,7 +115,7 @@ impl<'a> Content<'a> {
             match cell {
                 Cell::Number(number) => content.numbers.push(*number),
                 Cell::Text(text) => {
-                    content.texts.insert(text);
+                    content.texts.insert(category(text));
                 }
                 Cell::Missing => content.has_gaps = true,
             }
@@ -133,13 +135,13 @@ impl<'a> Content<'a> {
                 let todo = self.number_as_text().map(|_| format!("; {AS_NUMBERS}")).unwrap_or_default();
                 Err(format!("text with more than {MAX_VALUES} values, such as {one:?}{todo}"))
             }
-            _ => Ok(self.texts.iter().map(|&text| indicator(name, Reading::Is(text.to_owned()))).collect()),
+            _ => Ok(self.texts.iter().map(|text| indicator(name, Reading::Is(text.to_string()))).collect()),
         }
     }
 
     /// Returns an example if nearly all texts of a column without numbers are like numbers.
-    fn number_as_text(&self) -> Option<&'a str> {
-        let mut found = self.texts.iter().filter(|text| is_like_number(text)).copied();
+    fn number_as_text(&self) -> Option<&str> {
+        let mut found = self.texts.iter().filter(|text| is_like_number(text));
         let example = found.next()?;
         let count = 1 + found.count();
         (self.numbers.is_empty() && count as f64 >= NEARLY_ALL * self.texts.len() as f64).then_some(example)
@@ -205,7 +207,8 @@ fn shortened(text: &str) -> String {
 
 /// Whether `text` is a number with a decimal comma, or a number with a unit.
 fn is_like_number(text: &str) -> bool {
-    let number = text.trim_start_matches(['+', '-']);
+    // Documents write minus by its sign in Unicode, which no number in a table has.
+    let number = text.trim_start_matches(['+', '-', '\u{2212}']);
     let unit = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ',');
     // Fractions, times and ranges are not meant.
     let is_unit = |text: &str| !text.starts_with(['-', '/', ':']) && !text.contains(|c: char| c.is_ascii_digit());
@@ -238,10 +241,10 @@ mod tests {
 
     #[test]
     fn numbers_with_commas_or_units_are_like_numbers() {
-        for text in ["20,1", "-3,5", "20.1 C", "16.2%", "5kg", "1.234,5"] {
+        for text in ["20,1", "-3,5", "\u{2212}3", "\u{2212}0,5 C", "20.1 C", "16.2%", "5kg", "1.234,5"] {
             assert!(is_like_number(text), "{text}");
         }
-        for text in ["", "red", "C 20", "3/4", "12:30", "2024-01-31", "1-2", "A7", "10 of 12"] {
+        for text in ["", "red", "\u{2212}", "C 20", "3/4", "12:30", "2024-01-31", "1-2", "A7", "10 of 12"] {
             assert!(!is_like_number(text), "{text}");
         }
     }

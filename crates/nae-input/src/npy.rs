@@ -121,7 +121,8 @@ fn converted(dtype: &str) -> &'static str {
     match dtype.get(1..) {
         Some("u2") => "convert values of 16 bits by (a / 65535).astype('float32')",
         Some(kind) if kind.starts_with(['i', 'u']) => {
-            "convert values of 0 to 255 by a.astype('uint8'), others by (a / a.max()).astype('float32')"
+            "convert values of 0 to 255 by a.astype('uint8'); divide others by the largest value there can be, the same for all \
+             files, as float32"
         }
         Some(kind) if kind.starts_with(['f', 'b']) => "convert them by a.astype('float32')",
         _ => "convert them to numbers from 0 to 1 of float32",
@@ -233,6 +234,8 @@ mod tests {
     fn another_type_is_refused_with_the_conversion() {
         for (dtype, todo) in [
             ("<i8", "a.astype('uint8')"),
+            // Each file has its own largest value, so that dividing by it would scale every file differently.
+            ("<i8", "divide others by the largest value there can be"),
             ("<u2", "(a / 65535).astype('float32')"),
             ("<f2", "by a.astype('float32')"),
             (">f4", "by a.astype('float32')"),

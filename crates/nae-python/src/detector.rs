@@ -9,7 +9,7 @@ use nae_infer::card::{Card, ModelFile};
 use nae_infer::input::table::{self, Table};
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, Pixels, parse, read};
-use nae_infer::{BackendChoice, Limits, OpenError, ScoreError, Scored};
+use nae_infer::{BackendChoice, BackendKind, Limits, OpenError, ScoreError, Scored};
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -36,6 +36,17 @@ fn in_order<T>(usable: Vec<T>, mut problems: Problems) -> Vec<Result<T, String>>
     let mut usable = usable.into_iter();
     let member = |at| problems.remove(&at).map(Err).or_else(|| usable.next().map(Ok));
     (0..count).filter_map(member).collect()
+}
+
+/// Refuses a pipe or a device, as training does: it may never end, and Ctrl-C would not be looked for while it is read. What
+/// is not there, and folders, are left to the reader of files.
+fn check_is_file(path: &Path) -> Result<(), Failure> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            Err(Failure::Value(format!("{}: expected a file; found a device or a pipe", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An open model file; `nae_edge.Detector` is its interface for users.
@@ -70,8 +81,12 @@ impl Options {
         };
         let mut builder = nae_infer::Detector::builder().threads(threads.get());
         if let Some(name) = &self.backend {
-            let choice = BackendChoice::from_name(name);
-            builder = builder.backend(choice.ok_or_else(|| format!("there is no backend `{name}`"))?);
+            let unknown = || {
+                let known = BackendKind::ALL.into_iter().filter(|kind| kind.is_built_in());
+                let known: Vec<&str> = known.map(BackendKind::name).collect();
+                format!("backend: expected {} or auto, found {name:?}", known.join(", "))
+            };
+            builder = builder.backend(BackendChoice::from_name(name).ok_or_else(unknown)?);
         }
         if self.false_positive_rate.is_some() && self.threshold.is_some() {
             return Err("threshold: it takes the place of false_positive_rate; leave one of both out"
@@ -288,7 +303,10 @@ impl Detector {
     /// Opens the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, options: Options) -> PyResult<Self> {
-        unlocked(py, || options.open(nae_onnx::file::read(&path, Limits::default().bytes)?, &path))
+        unlocked(py, || {
+            check_is_file(&path)?;
+            options.open(nae_onnx::file::read(&path, Limits::default().bytes)?, &path)
+        })
     }
 
     /// Opens a file in memory; `path` is used in messages.
@@ -348,13 +366,14 @@ impl Detector {
             let mut queue = self.queue(keep, "image");
             queue.members(in_order(paths, problems), true, |queue, path| {
                 if self.takes_tables() {
+                    check_is_file(&path)?;
                     return queue.table(&table::read(&path)?, true);
                 }
-                match read(&path) {
+                match check_is_file(&path).and_then(|()| Ok(read(&path)?)) {
                     Ok(images) => {
                         images.into_iter().try_for_each(|Named { name, pixels }| queue.image(Some(name), &pixels))
                     }
-                    Err(error) => queue.error(Some(path.display().to_string()), error.into()),
+                    Err(failure) => queue.error(Some(path.display().to_string()), failure),
                 }
             })?;
             queue.finish()

@@ -1,5 +1,6 @@
 """Scores of images: the same numbers as elsewhere, whatever the images come as."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import PIL.Image
 import pytest
 from nae_edge import Detector
+from nae_edge._inputs import arrow_images
 
 
 def test_energies_are_those_of_the_other_runtimes(detector, vectors):
@@ -218,16 +220,33 @@ def test_what_is_wrong_is_named(detector, digits, tmp_path):
     images[2, 3, 3] = np.nan
     with pytest.raises(ValueError, match="image 2: expected values from 0 to 1, found NaN"):
         detector.score(images.astype(np.float32))
-    with pytest.raises(TypeError, match="uint8, float32 or float64, found int64"):
-        detector.score(digits[0].astype(np.int64))
-    with pytest.raises(TypeError, match="found dict"):
+    # "divide" is advice for numbers only.
+    number = "; divide by the largest value there can be, and give floats from 0 to 1"
+    for kind, found, remedy in [
+        (np.int64, "int64", number),
+        (np.longdouble, np.dtype(np.longdouble).name, number),
+        (bool, "bool", r"; convert it by a.astype\('float32'\)"),
+        (object, "object", ""),
+        (complex, "complex128", ""),
+        (str, "<U3", ""),
+    ]:
+        problem = f"^data: expected an array of uint8, float32 or float64, found {found}{remedy}$"
+        with pytest.raises(TypeError, match=problem):
+            detector.score(digits[0].astype(kind))
+    with pytest.raises(TypeError, match="^outliers: expected an array of uint8.*found int64"):
+        nae_edge.train(digits[0][:60], outliers=digits[0].astype(np.int64), pretraining_updates=1, updates=1)
+    with pytest.raises(TypeError, match="^data: expected an array, .* found dict"):
         detector.score({})
+    with pytest.raises(ValueError, match="^data: expected an array of numbers: "):
+        detector.score([[[1.0, 2.0], [3.0]]])
+    with pytest.raises(ValueError, match="^data: a Pillow image of mode I has no range"):
+        detector.score(PIL.Image.fromarray(digits[0][0].astype(np.int32)))
     with pytest.raises(FileNotFoundError, match="absent.png"):
         detector.score(tmp_path / "absent.png")
     for threads in (0, -1):
         with pytest.raises(ValueError, match=f"threads: expected 1 or more, found {threads}"):
             Detector.from_bytes(detector.to_bytes(), threads=threads)
-    with pytest.raises(ValueError, match="there is no backend `gpu`"):
+    with pytest.raises(ValueError, match='^backend: expected tract, (ort, )?simd, native or auto, found "gpu"$'):
         Detector.from_bytes(detector.to_bytes(), backend="gpu")
     with pytest.raises(ValueError, match="model: the model: expected a standard operator set"):
         Detector.from_bytes(b"")
@@ -272,6 +291,61 @@ def test_a_photograph_is_turned_whatever_it_comes_as(detector, digits, tmp_path)
     expected = detector.score(picture).energies
     for form in (path, path.read_bytes(), PIL.Image.open(path)):
         np.testing.assert_array_equal(detector.score(form).energies, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+def test_pipes_and_devices_are_refused(model, tmp_path):
+    """In a process of its own: one that waits for a pipe does not end by Ctrl-C either."""
+    script = """
+        import sys, nae_edge
+
+        detector = nae_edge.Detector.open(sys.argv[1])
+        for path in sys.argv[2:]:
+            for call in (detector.score, nae_edge.Detector.open, nae_edge.train):
+                try:
+                    call(path)
+                except ValueError as error:
+                    print(error)
+            print(detector.score([path], errors="coerce").errors[0])
+    """
+    pipe = tmp_path / "pipe.png"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", textwrap.dedent(script), str(model), str(pipe), "/dev/zero"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
+    assert len(lines) == 8
+    for line, path in zip(lines, 4 * [str(pipe)] + 4 * ["/dev/zero"], strict=True):
+        assert path in line and line.endswith("found a device or a pipe"), line
+
+
+def test_numbers_of_arrow_have_the_type_of_their_column(detector, digits):
+    import pyarrow
+
+    def nested(images, kind):
+        return pyarrow.array([image.tolist() for image in images], pyarrow.list_(pyarrow.list_(kind)))
+
+    images, expected = digits[0][:3], detector.score(digits[0][:3]).energies
+    found = arrow_images(nested(images, pyarrow.uint8()))
+    assert [image.dtype for image in found] == [np.uint8] * 3
+    np.testing.assert_array_equal(detector.score(found).energies, expected)
+    fixed = pyarrow.array([image.tolist() for image in images], pyarrow.list_(pyarrow.large_list(pyarrow.uint8()), 8))
+    np.testing.assert_array_equal(detector.score(arrow_images(pyarrow.chunked_array([fixed]))).energies, expected)
+    for kind in (pyarrow.float32(), pyarrow.float64()):
+        found = arrow_images(nested(images / np.float32(255), kind))
+        assert found[0].dtype == kind.to_pandas_dtype()
+        np.testing.assert_allclose(detector.score(found).energies, expected, rtol=1e-5)
+    # As for an array of NumPy, whatever the largest value.
+    for kind in ("uint16", "int64", "int8"):
+        (image,) = arrow_images(nested(images[:1] // 2, getattr(pyarrow, kind)()))
+        for form in (image, (images[0] // 2).astype(kind)):
+            with pytest.raises(TypeError, match=f"expected an array of uint8, float32 or float64, found {kind}; divide"):
+                detector.score(form)
+    # A gap, rows of several lengths, no image, and no numbers are errors of their samples.
+    rows = [[[1, None]], [[1], [1, 2]], None, [[1, 2]]]
+    scores = detector.score(arrow_images(pyarrow.array(rows, pyarrow.list_(pyarrow.list_(pyarrow.uint8())))), errors="coerce")
+    assert list(scores.errors) == [0, 1, 2]
+    assert arrow_images(pyarrow.array([b"x", None])) == [b"x", None]
+    with pytest.raises(TypeError, match="image 0: expected an array of uint8"):
+        detector.score(arrow_images(pyarrow.array([[["a"]]])))
 
 
 def test_an_array_with_transparency_is_not_many_grey_images(detector):

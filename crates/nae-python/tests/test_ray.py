@@ -64,7 +64,7 @@ def test_forms_of_batches(digits, model, detector):
     for name, values in (("energy", "energies"), ("p_value", "p_values"), ("anomaly", "verdicts"), ("latent", "latents")):
         np.testing.assert_array_equal(batch[name], getattr(expected, values))
     np.testing.assert_array_equal(batch["label"], digits[1][:5])
-    table = scorer(pyarrow.table({"image": images.tolist(), "label": digits[1][:5]}))
+    table = scorer(pyarrow.table({"image": nested(images), "label": digits[1][:5]}))
     assert table.column_names == ["image", "label", "energy", "p_value", "anomaly", "latent", "heat_map"]
     np.testing.assert_array_equal(table["energy"].to_numpy(), expected.energies)
     np.testing.assert_array_equal(np.array(table["heat_map"].to_pylist(), np.float32), expected.heat_maps)
@@ -264,6 +264,14 @@ def objects(*items):
     return column
 
 
+def nested(images):
+    """A column of Arrow with the numbers of `images` as lists of lists, in their own type."""
+    import pyarrow
+
+    kind = pyarrow.list_(pyarrow.list_(pyarrow.from_numpy_dtype(images[0].dtype)))
+    return pyarrow.array([image.tolist() for image in images], kind)
+
+
 def test_whole_numbers_are_not_taken_modulo_256(digits, model, detector):
     import pyarrow
 
@@ -272,15 +280,24 @@ def test_whole_numbers_are_not_taken_modulo_256(digits, model, detector):
         batch = objects(digits[0][0], np.pad(wrong, ((0, 0), (0, 2)), mode="edge"))
         with pytest.raises(TypeError, match="image 1: expected an array of uint8, float32 or float64, found (uint16|int64)"):
             scorer({"image": batch})
-        with pytest.raises(TypeError, match="image 1: expected an array of uint8.*found int64"):
-            scorer(pyarrow.table({"image": [digits[0][0].tolist(), wrong.tolist()]}))
     coerced = nae_edge.ray.Scorer(model, outputs=["energy", "error"], errors="coerce")
-    lists = pyarrow.table({"image": [digits[0][0].tolist(), np.full((8, 8), 256).tolist(), [[1], [1, 2]]]})
-    found = coerced(lists)["error"].to_pylist()
-    assert found[0] is None and "found int64" in found[1] and found[2].startswith("image 2: ")
+    # The type of a column is that of all its images, also of those whose numbers would be bytes.
+    dark, bright = digits[0][0].astype(np.uint16) // 2, digits[0][0].astype(np.uint16) * 200
+    for batch in (objects(dark, bright), np.stack([dark, bright])):
+        with pytest.raises(TypeError, match="expected an array of uint8, float32 or float64, found uint16"):
+            scorer({"image": batch})
+    table = pyarrow.table({"image": nested([dark, bright])})
+    with pytest.raises(TypeError, match="image 0: expected an array of uint8, float32 or float64, found uint16"):
+        scorer(table)
+    assert all("found uint16" in error for error in coerced(table)["error"].to_pylist())
+    with pytest.raises(TypeError, match="image 0: expected an array of uint8.*found int64"):
+        scorer(pyarrow.table({"image": [digits[0][0].tolist()]}))
+    rows = pyarrow.array([digits[0][0].tolist(), [[1], [1, 2]]], nested(digits[0][:1]).type)
+    found = coerced(pyarrow.table({"image": rows}))["error"].to_pylist()
+    assert found[0] is None and found[1].startswith("image 1: ")
     # Bytes at both ends of their range, and numbers from 0 to 1.
     for image in (np.full((8, 8), 255, np.uint8), np.zeros((8, 8), np.uint8), np.full((8, 8), 0.5)):
-        found = scorer(pyarrow.table({"image": [image.tolist()]}))["energy"].to_numpy()
+        found = scorer(pyarrow.table({"image": nested([image])}))["energy"].to_numpy()
         np.testing.assert_allclose(found, detector.score(image).energies, rtol=1e-6)
 
 
@@ -327,7 +344,7 @@ def test_a_gap_in_a_column_does_not_end_the_job(model, digits, root):
         ({"image": objects(image, None)}, [1]),
         ({"image": objects(None, image)}, [0]),
         (pyarrow.table({"image": [None, image, None]}), [0, 2]),
-        (pyarrow.table({"image": [None, digits[0][0].tolist()]}), [0]),
+        (pyarrow.table({"image": pyarrow.array([None, digits[0][0].tolist()], nested(digits[0]).type)}), [0]),
         ({"image": arrays}, [0, 2, 3]),
     ]:
         found = scorer(batch)

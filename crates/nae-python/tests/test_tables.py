@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 
 import nae_edge
 import numpy as np
@@ -10,6 +11,8 @@ import PIL.Image
 import polars
 import pyarrow
 import pytest
+from nae_edge._files import write_columns
+from nae_edge._inputs import Columns
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +124,26 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_names_of_any_kind_survive(readings):
-    for names in [["a,b", ";;;;;", 'e"f', " g  h"], ["1", "2", "3", "nan"], ["x\ny", "a\tb", "é", ",,,,,,;"]]:
-        frame = pandas.DataFrame(readings, columns=names)
-        with pytest.warns(UserWarning):
-            trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
-        assert len(trained.detector.score(frame)) == 300
-    # Of two columns, whose names have separators only.
-    for names in (["p,q,r", "a;b;c"], ["a;b", "c;d;e"], ["a\tb", "c,d"]):
-        frame = pandas.DataFrame(readings[:, [0, 2]], columns=names)
-        trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
-        assert len(trained.detector.score(frame)) == 300
+def test_names_of_any_kind_survive(readings, tmp_path):
+    path = tmp_path / "names.csv"
+    for names in [
+        ["a,b", ";;;;;", 'e"f', " g  h"],
+        ["1", "2", "3", "nan"],
+        ["x\ny", "a\tb", "é", ",,,,,,;"],
+        ["flow  rate", "p\r\n(bar)", " \tt ", "u\u00a0 v"],
+        # Of two columns, whose names have separators only.
+        ["p,q,r", "a;b;c"],
+        ["a;b", "c;d;e"],
+        ["a\tb", "c,d"],
+    ]:
+        frame = pandas.DataFrame(readings[:, [0, 2, 1, 3][: len(names)]], columns=names)
+        # A line of numbers is no header.
+        frame.to_csv(path, index=False, header="1" not in names, quoting=csv.QUOTE_NONNUMERIC)
+        for learnt in (frame, path):
+            detector = nae_edge.train(learnt, pretraining_updates=1, updates=1, progress=False).detector
+            expected = detector.score(path).energies
+            assert len(expected) == 300
+            np.testing.assert_allclose(detector.score(frame).energies, expected, rtol=1e-6, err_msg=str(names))
 
 
 def test_names_do_not_decide_how_numbers_are_written(readings):
@@ -277,15 +289,75 @@ def test_dates_mean_the_same_everywhere(tmp_path):
     times = frame.assign(date=frame["date"] + pandas.to_timedelta(8 * (days == 2), unit="h"))
     detector = nae_edge.train(times, pretraining_updates=40, updates=2, progress=False).detector
     assert detector.input_shape[1] == 5
+    times.to_csv(path, index=False)
+    expected = detector.score(path).energies
+    np.testing.assert_allclose(detector.score(times).energies, expected, rtol=1e-6)
     rows = np.concatenate([detector.score(times[at : at + 1]).energies for at in range(20)])
-    np.testing.assert_allclose(rows, detector.score(times).energies[:20], rtol=1e-6)
+    np.testing.assert_allclose(rows, expected[:20], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2020-01-01", "2020-01-01 12:00", "2020-01-02"],
+        ["2020-01-01 06:00", "2020-01-01 12:00:00.500", "2020-01-02"],
+        ["2020-01-01", "2020-01-02", "2020-01-03"],
+        ["2020-01-01 06:00:00.000001", "2020-01-01 12:00", "2020-01-02 18:30"],
+    ],
+)
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_times_are_the_same_category_in_files_and_in_memory(times, zone, tmp_path):
+    """pandas writes a whole column in one form, polars every value in another, and in memory each stands alone."""
+    random = np.random.default_rng(9)
+    which = random.integers(0, 3, 200)
+    level = random.normal(size=200) + 3.0 * (which == 1)
+    time = pandas.to_datetime(times, format="mixed").tz_localize(zone)[which]
+    frame = pandas.DataFrame({"time": time, "level": level, "other": level + random.normal(size=200)})
+    of_pandas, of_polars = tmp_path / "pandas.csv", tmp_path / "polars.csv"
+    frame.to_csv(of_pandas, index=False)
+    polars.from_pandas(frame).write_csv(of_polars)
+    arrow = pyarrow.Table.from_pandas(frame)
+    forms = [frame, of_pandas, of_polars, polars.from_pandas(frame), arrow, frame.astype({"time": object}), frame[:1]]
+    for learnt in (frame, of_pandas, of_polars):
+        detector = nae_edge.train(learnt, method="knn", progress=False).detector
+        assert detector.input_shape[1] == 5, "two numbers and a category of three values"
+        expected = detector.score(of_pandas).energies
+        for form in forms:
+            found = detector.score(form).energies
+            np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-6, atol=1e-9)
+        later = frame.assign(time=frame["time"] + pandas.Timedelta(milliseconds=250))
+        assert np.mean(detector.score(later).energies > expected) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_carriage_return_in_a_text_ends_no_line(readings, tmp_path):
+    kind = np.where(readings[:, 0] > 0, "x\ry", "z")
+    frame = pandas.DataFrame(readings[:, [0, 2]], columns=["a", "b"]).assign(kind=kind)
+    for learnt in (frame, frame[["kind", "a", "b"]]):
+        detector = nae_edge.train(learnt, method="knn", progress=False).detector
+        assert detector.input_shape[1] == 4, "two numbers and a category of two values"
+        np.testing.assert_array_equal(detector.score(learnt).energies, detector.score(frame).energies)
+    content = Path(write_columns(Columns(["a", "k"], [np.array([1.0, np.nan]), ["z", "x\ry"]]), tmp_path / "k.csv"))
+    assert content.read_bytes() == b'"a","k"\n1.0,z\n,"x\ry"\n'
+
+
+def test_arrays_of_arrow_are_no_tables(table_model, readings):
+    array = pyarrow.array(readings[:, 0])
+    for given, found in ((array, "an Array"), (pyarrow.chunked_array([array]), "a ChunkedArray")):
+        with pytest.raises(TypeError, match=f"^data: expected a table, found {found}: give"):
+            table_model.detector.score(given)
+    names = [f"column {number}" for number in range(1, 5)]
+    rows = pyarrow.StructArray.from_arrays([pyarrow.array(column) for column in readings.T], names)
+    expected = table_model.detector.score(readings).energies
+    np.testing.assert_array_equal(table_model.detector.score(rows).energies, expected)
 
 
 def test_durations_are_refused(table_model, readings):
     names = [f"column {number}" for number in range(1, 5)]
     spent = pandas.to_timedelta(np.arange(300) % 3, unit="D")
     frame = pandas.DataFrame(readings, columns=names).assign(spent=spent)
-    duration = 'the column "spent": expected numbers, texts, truth values or dates, found a duration; convert it to a number'
+    duration = '^data: the column "spent": expected numbers, texts, truth values or dates, found a duration; convert it to a number'
     for form in (frame, frame.astype({"spent": object}), polars.from_pandas(frame), pyarrow.Table.from_pandas(frame)):
         with pytest.raises(TypeError, match=duration):
             table_model.detector.score(form)

@@ -7,6 +7,9 @@
 //! it is empty or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. [`Columns`] describes how a reading is
 //! converted to a value of the input.
 //!
+//! A run of blanks, tabs and line breaks in the name of a column counts as one blank, and a time in a category counts
+//! as the same however it is written: see [`category`].
+//!
 //! If cells are separated by semicolons or tabs, numbers can have a decimal comma, as spreadsheets write
 //! them in much of the world. In such a table a point can separate thousands: the cells of a column that
 //! also has numbers with points are then taken as texts. The same applies to numbers such as `1,500` in a
@@ -26,10 +29,12 @@ use std::path::{Path, PathBuf};
 
 use nae_onnx::metadata::{Column, Columns, Missing, Reading};
 
+mod category;
 mod cell;
 mod decimals;
 mod records;
 
+pub use category::category;
 pub use cell::Cell;
 use decimals::Decimals;
 use records::{Records, Separator};
@@ -266,7 +271,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::Format`] if there is no row, if the number of cells of a row differs from the number of `names`, or if
-    /// two names are equal.
+    /// two names are equal, whatever the blanks between their words.
     pub fn new(path: impl AsRef<Path>, names: Vec<String>, rows: Vec<Vec<Cell>>) -> Result<Self, TableError> {
         let path = path.as_ref();
         let rows: Vec<Row> = (1..).zip(rows).map(|(line, cells)| Row { line, cells }).collect();
@@ -279,6 +284,7 @@ impl Table {
 
     fn checked(path: &Path, names: Vec<String>, rows: Vec<Row>) -> Result<Self, TableError> {
         let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
+        let names: Vec<String> = names.iter().map(|name| with_single_blanks(name)).collect();
         let mut seen = BTreeSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
             return Err(wrong(format!("two columns are called {twice:?}")));
@@ -294,7 +300,7 @@ impl Table {
         &self.path
     }
 
-    /// The names of the columns.
+    /// The names of the columns, with single blanks in the place of tabs, line breaks and several blanks.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -326,7 +332,8 @@ impl Table {
             self.names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let position = |column: &Column| {
             let name = column.name.as_str();
-            let &at = found.get(name).ok_or_else(|| TableError::Column {
+            // A model made earlier may have the name with all its blanks.
+            let &at = found.get(&*with_single_blanks(name)).ok_or_else(|| TableError::Column {
                 path: self.path.clone(),
                 column: name.to_owned(),
                 found: self.names.join(", "),
@@ -364,7 +371,7 @@ impl Row {
                     (Reading::Number, Cell::Missing) => None,
                     // A missing category is refused like a missing number.
                     (Reading::Is(_), Cell::Missing) if columns.missing() == Missing::Refuse => None,
-                    (Reading::Is(value), Cell::Text(text)) if **text == **value => Some(1.0),
+                    (Reading::Is(value), Cell::Text(text)) if category::is_same(text, value) => Some(1.0),
                     // Some programs write `True`, others `true`.
                     (Reading::Is(value), Cell::Text(text)) if truth(value).is_some() && truth(value) == truth(text) => {
                         Some(1.0)
@@ -385,6 +392,12 @@ impl Row {
     pub fn is_filled(&self, positions: &[usize], columns: &Columns) -> bool {
         columns.missing() == Missing::Fill && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
     }
+}
+
+/// The name of a column with one blank in the place of each run of blanks, tabs and line breaks. Names are compared in this form:
+/// a DataFrame and a file written by hand rarely agree on these.
+fn with_single_blanks(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether `number` is the one that is written for a truth value.

@@ -119,7 +119,7 @@ fn separators_in_quotes_separate_nothing() {
         ("\"Druck, bar\";\"Temp, °C\"\n1,5;2,5\n", ["Druck, bar", "Temp, °C"]),
         ("\"a \"\"x,y,z\"\"\";b\n1,5;2,5\n", ["a \"x,y,z\"", "b"]),
         ("\"a;b;c\",d\n1.5,2.5\n", ["a;b;c", "d"]),
-        ("\"a\nb, c\";\"d, e\"\n1,5;2,5\n", ["a\nb, c", "d, e"]),
+        ("\"a\nb, c\";\"d, e\"\n1,5;2,5\n", ["a b, c", "d, e"]),
         ("5\" pipe,6\" pipe\n1.5,2.5\n", ["5\" pipe", "6\" pipe"]),
         ("\r\n\na;b\n1,5;2,5\n", ["a", "b"]),
         ("\"1,5\";\"2,5\"\n", ["column 1", "column 2"]),
@@ -142,10 +142,10 @@ fn tabs_separate_the_cells_of_a_tsv_file() {
         assert_eq!(found.names(), ["Druck, bar, absolut", "Temp, °C"], "{name}");
         assert_eq!(found.rows()[0].cells, [Cell::Number(1.5), Cell::Number(2.5)], "{name}");
     }
-    assert_eq!(read("t.csv", "a,b,c\td\n1,2,3\n").unwrap().names(), ["a", "b", "c\td"]);
+    assert_eq!(read("t.csv", "a,b,c\td\n1,2,3\n").unwrap().names(), ["a", "b", "c d"]);
     // Without a tab by its name only.
     assert_eq!(read("t.tsv", "a,b\n1,2\n").unwrap().names(), ["a", "b"]);
-    assert_eq!(read("t.tsv", "\"a\tb\",c\n1,2\n").unwrap().names(), ["a\tb", "c"]);
+    assert_eq!(read("t.tsv", "\"a\tb\",c\n1,2\n").unwrap().names(), ["a b", "c"]);
 }
 
 #[test]
@@ -287,6 +287,24 @@ fn columns_are_found_by_name() {
     let message = table("a,c\n1,2\n").unwrap().positions(&refuse).unwrap_err().to_string();
     assert!(message.contains("\"b\"") && message.contains("a, c"), "{message}");
 }
+
+/// pandas and polars write the names of a DataFrame as they are, and models made earlier have them so.
+#[test]
+fn names_are_the_same_whatever_the_blanks_in_them() {
+    let named = |name: &str| Columns::new(vec![Column::number(name, 1.0, 1.0, 4.0)], Missing::Refuse).unwrap();
+    let read = table("x,\" flow \t rate\n(l/s) \"\n1,2\n").unwrap();
+    assert_eq!(read.names(), ["x", "flow rate (l/s)"]);
+    let given = Table::new("memory", vec!["flow  rate\r\n(l/s)".to_owned()], vec![vec![Cell::Number(1.0)]]).unwrap();
+    assert_eq!(given.names(), ["flow rate (l/s)"]);
+    for name in ["flow rate (l/s)", "flow \t rate\n(l/s)", "flow  rate (l/s)"] {
+        assert_eq!(read.positions(&named(name)).unwrap(), [1], "{name:?}");
+        assert_eq!(given.positions(&named(name)).unwrap(), [0], "{name:?}");
+    }
+    assert!(read.positions(&named("flowrate (l/s)")).is_err());
+    let twice = table("a b,a  b\n1,2\n").unwrap_err();
+    assert!(twice.contains("two columns are called \"a b\""), "{twice}");
+}
+
 #[test]
 fn categories_and_gaps_have_inputs_of_their_own() {
     let indicator = |reading| Column { reading, ..Column::number("colour", 0.5, 0.5, 4.0) };
@@ -330,4 +348,23 @@ fn truth_values_are_one_category_however_they_are_written() {
     let row = |n: usize| read.rows()[n].prepare(&positions, &numbers);
     assert_eq!((row(1), row(2)), (Ok(vec![0.625]), Ok(vec![0.5])));
     assert!(row(3).is_err());
+}
+
+/// A model's values are those of the file that it was trained on, in whatever form.
+#[test]
+fn times_are_one_category_however_they_are_written() {
+    let is = |value: &str| {
+        let reading = Reading::Is(value.to_owned());
+        Column { reading, ..Column::number("time", 0.5, 0.5, 4.0) }
+    };
+    let (yes, no) = (0.625, 0.375);
+    let read = table("time\n2024-01-01 00:00:00\n2024-01-01T06:00:00.000000\n2024-01-01\n2024-01-02\n").unwrap();
+    for values in [["2024-01-01", "2024-01-01 06:00:00"], ["2024-01-01T00:00:00.000000", "2024-01-01T06:00:00.000000"]]
+    {
+        let categories = Columns::new(values.map(is).into(), Missing::Refuse).unwrap();
+        let positions = read.positions(&categories).unwrap();
+        for (row, expected) in read.rows().iter().zip([[yes, no], [no, yes], [yes, no], [no, no]]) {
+            assert_eq!(row.prepare(&positions, &categories), Ok(expected.to_vec()), "{row:?}");
+        }
+    }
 }

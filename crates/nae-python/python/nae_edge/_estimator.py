@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _native
 from ._detector import Detector
 from ._files import as_path, write_columns
-from ._inputs import Columns, Images, named, numbered, recognise, unmasked, whole_labels
+from ._inputs import Columns, Images, about, named, numbered, recognise, unmasked, whole_labels
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -217,7 +217,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         if reset:
             self.image_shape_ = None
         if isinstance(X, np.ma.MaskedArray):
-            X = unmasked(X, table=True)
+            with about("X"):
+                X = unmasked(X, table=True)
         # The trainer needs a second column for anything to depend on anything.
         samples = validate_data(
             self,

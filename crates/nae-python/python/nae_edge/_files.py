@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,8 +93,19 @@ def write_columns(table: Columns, path: Path) -> str:
     with path.open("w", encoding="utf-8", newline="") as file:
         # The reader chooses the separator by the first line, outside of quotes: names have no part in it.
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(table.names)
-        csv.writer(file, lineterminator="\n").writerows(zip(*cells, strict=True))
+        csv.writer(_Lines(file), lineterminator="\r\n").writerows(zip(*cells, strict=True))
     return str(path)
+
+
+class _Lines:
+    """Lines that end with a line feed, for a writer of `csv` that has the ends \\r\\n: up to Python 3.12 it quotes a carriage
+    return in a cell only if this is a part of the end, and the reader of tables takes it for the end of a line."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        return self._file.write(line.removesuffix("\r\n") + "\n")
 
 
 def _number(value: float) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,21 @@ class Columns:
 Input = Files | Encoded | Images | Matrix | Columns
 
 
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Puts the name of the argument that cannot be used before the message."""
+    try:
+        yield
+    # OSError: an image of Pillow's reads its file when its pixels are asked for.
+    except (TypeError, ValueError, OSError) as error:
+        raise _known(error)(f"{name}: {error}") from error
+
+
+def _known(error: Exception) -> type[TypeError | ValueError | OSError]:
+    """The built-in class of `error`: that of a library, such as pyarrow's, may need other arguments."""
+    return next(known for known in (TypeError, ValueError, OSError) if isinstance(error, known))
+
+
 def recognise(data: object, *, table: bool | None, coerce: bool = False, name: str = "data") -> Input:
     """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table. With `coerce`,
     a member of a list that cannot be used is not an error, but one of `problems`. `name` is the argument's, in messages."""
@@ -77,6 +93,23 @@ def recognise(data: object, *, table: bool | None, coerce: bool = False, name: s
         return Files([os.fspath(data)])
     if isinstance(data, (bytes, bytearray)):
         return Encoded([bytes(data)])
+    with about(name):
+        found = _object(data, table=table)
+    if found is not None:
+        return found
+    if isinstance(data, Sequence) and len(data) == 0 and table is False:
+        return Images([], several=True)
+    if isinstance(data, Sequence):
+        # Messages about a member have its position.
+        members = _members(data, table=table, coerce=coerce)
+        if members is not None:
+            return members
+    with about(name):
+        return _whole(data, table=table)
+
+
+def _object(data: Any, *, table: bool | None) -> Images | Columns | None:
+    """An image of Pillow's or the columns of a table of another library; None for anything else."""
     if _is_pillow(data):
         return Images([_pillow(data)], several=False)
     if type(data).__module__.partition(".")[0] in ("pandas", "polars") and type(data).__name__ == "Series":
@@ -85,26 +118,19 @@ def recognise(data: object, *, table: bool | None, coerce: bool = False, name: s
             False: ("an array, a path or a list of images, paths or bytes", "give a list: list(series)"),
             None: ("an array, a table, a path or a list", "give a DataFrame, or a list: list(series)"),
         }[table]
-        raise TypeError(f"{name}: expected {expected}, found a Series: {remedy}")
-    columns = _columns(data)
-    if columns is not None:
-        return columns
-    if isinstance(data, Sequence) and len(data) == 0 and table is False:
-        return Images([], several=True)
-    if isinstance(data, Sequence):
-        found = _members(data, table=table, coerce=coerce)
-        if found is not None:
-            return found
+        raise TypeError(f"expected {expected}, found a Series: {remedy}")
+    return _columns(data)
+
+
+def _whole(data: Any, *, table: bool | None) -> Images | Matrix:
+    """An array of images or of a table."""
     if not _is_array(data) and not isinstance(data, (list, tuple)):
         raise TypeError(
             "expected an array, a Pillow image, a DataFrame, an Arrow table, a path, the bytes of an image file, or a "
             "list of images, paths or bytes, "
             f"found {type(data).__name__}"
         )
-    try:
-        array = unmasked(data, table=table)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from error
+    array = unmasked(data, table=table)
     if table is True or (table is None and array.ndim == 2):
         return Matrix(_matrix(array))
     return Images([image_array(array)], several=False)
@@ -134,11 +160,10 @@ def _members(data: Sequence[Any], *, table: bool | None, coerce: bool) -> Files 
                 like = f", as {noun} {first} is" if first < at else ""
                 raise TypeError(f"expected {expected}{like}, found {_described(item)}")
             members.append(convert(item))
-        # OSError: an image of Pillow's reads its file when its pixels are asked for.
+        # As in `about`.
         except (TypeError, ValueError, OSError) as error:
             if not coerce:
-                known = next(known for known in (TypeError, ValueError, OSError) if isinstance(error, known))
-                raise known(f"{noun} {at}: {error}") from error
+                raise _known(error)(f"{noun} {at}: {error}") from error
             problems[at] = str(error)
     if kind == "path":
         return Files(members, problems)
@@ -200,10 +225,11 @@ def image_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if array.dtype == np.float16:
         array = array.astype(np.float32)
     if (array.dtype.kind, array.dtype.itemsize) not in {("u", 1), ("f", 4), ("f", 8)}:
-        raise TypeError(
-            f"expected an array of uint8, float32 or float64, found {array.dtype}; divide by the largest value there can "
-            "be, and give floats from 0 to 1"
-        )
+        remedy = {
+            "b": "; convert it by a.astype('float32')",
+            **dict.fromkeys("iuf", "; divide by the largest value there can be, and give floats from 0 to 1"),
+        }.get(array.dtype.kind, "")
+        raise TypeError(f"expected an array of uint8, float32 or float64, found {array.dtype}{remedy}")
     return np.require(array, array.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
@@ -305,8 +331,8 @@ def _text(name: str, value: Any) -> str:
             f'the column "{name}": expected numbers, texts, truth values or dates, found a duration; convert it to a number, '
             "such as its seconds, or leave the column out"
         )
-    # A date is one whatever type holds it, and also without others beside it: as `to_csv` writes it.
-    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime) else str(value)
+    # The reader of tables compares times in one form, whatever wrote them: see `category` in nae-input.
+    return str(value)
 
 
 def _pandas(name: str, series: Any) -> Column:
@@ -332,7 +358,15 @@ def _arrow(data: Any) -> Columns:
             f"a table of {type(data).__name__} comes by Arrow's C interface, and pyarrow is not installed to read it: "
             "install pyarrow, or give a DataFrame of pandas or polars"
         ) from error
-    table = pyarrow.table(data)
+    # An array of Arrow has the interface, too; one of structures is a table.
+    found = {pyarrow.Array: "an Array", pyarrow.ChunkedArray: "a ChunkedArray"}
+    for kind, noun in found.items():
+        if isinstance(data, kind) and not pyarrow.types.is_struct(data.type):
+            raise TypeError(f"expected a table, found {noun}: give a table of named columns, or an array of NumPy")
+    try:
+        table = pyarrow.table(data)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+        raise TypeError(f"expected a table, found a {type(data).__name__}: {error}") from error
     types = pyarrow.types
 
     def column(name: str, values: Any) -> Column:
@@ -342,3 +376,29 @@ def _arrow(data: Any) -> Columns:
 
     names = list(table.column_names)
     return _named(names, [column(name, table.column(at)) for at, name in enumerate(names)])
+
+
+def arrow_images(column: Any) -> list[Any]:
+    """The images of an Arrow column: lists of lists become arrays of the column's numbers, other values stay as they are."""
+    import pyarrow
+
+    kind = column.type
+    while hasattr(kind, "value_type") or hasattr(kind, "storage_type"):
+        kind = kind.value_type if hasattr(kind, "value_type") else kind.storage_type
+    is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+    return nested_images(column.to_pylist(), kind.to_pandas_dtype() if is_number else None)
+
+
+def nested_images(items: Iterable[Any], dtype: npt.DTypeLike | None = None) -> list[Any]:
+    """Lists of lists among the `items` become arrays, of numbers of `dtype` if it is known; other items stay as they are."""
+    return [_nested(item, dtype) if isinstance(item, list) else item for item in items]
+
+
+def _nested(item: list[Any], dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        # The rows have several lengths, which is reported as an error of this sample when it is scored.
+        return np.asarray(item, object)
+    # A list with a gap has objects, which have no type.
+    return array if dtype is None or array.dtype == object else array.astype(dtype)

@@ -25,7 +25,7 @@ from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
 from ._files import check_layout, data_digest
-from ._inputs import Files, recognise
+from ._inputs import Files, arrow_images, nested_images, recognise
 from ._training import train
 
 try:
@@ -53,8 +53,9 @@ class Scorer:
     with additional columns `outputs`: `energy`, `p_value` and `anomaly` as in `Scores`; on request `latent`, `heat_map` and
     `error`, the message of a sample that could not be scored (with `errors="coerce"`, as for `Detector.score`) or None. A
     model of images scores `column` (default: `image`, or the only column): arrays, of one size or of several, or contents
-    of image files. The first axis of a batch counts its rows: an array with three axes is a batch of grey images
-    [N, H, W]. A model of a table finds its columns by name.
+    of image files. Lists in a column of Arrow have numbers of its type: uint8, float32 or float64, as arrays have. The first
+    axis of a batch counts its rows: an array with three axes is a batch of grey images [N, H, W]. A model of a table finds
+    its columns by name.
     """
 
     def __init__(
@@ -138,25 +139,11 @@ class Scorer:
         if column not in names:
             asked = "image, or the only column," if self._column is None else repr(self._column)
             raise ValueError(f"column: expected {asked} to have the images, found {', '.join(names)}; give column=NAME")
-        images = batch.column(column).to_pylist() if is_arrow else batch[column]
-        if isinstance(images, np.ndarray) and images.dtype != object:
-            return images
-        # Arrow gives nested lists; NumPy gives objects if sizes differ.
-        return [_array(item) if isinstance(item, list) else item for item in images]
-
-
-def _array(item: list[Any]) -> np.ndarray[Any, Any]:
-    try:
-        array = np.asarray(item)
-    except ValueError:
-        # The rows have several lengths, which is reported as an error of this sample when it is scored.
-        return np.asarray(item, object)
-    # Lists have no element type: whole numbers are bytes, other numbers lie between 0 and 1.
-    if array.dtype.kind == "f":
-        return array.astype(np.float32)
-    if array.dtype.kind in "iu" and array.size > 0 and array.min() >= 0 and array.max() <= 255:
-        return array.astype(np.uint8)
-    return array
+        if is_arrow:
+            return arrow_images(batch.column(column))
+        images = batch[column]
+        # NumPy gives objects if sizes differ.
+        return images if isinstance(images, np.ndarray) and images.dtype != object else nested_images(images)
 
 
 def score(
