@@ -210,11 +210,8 @@ fn cut(name: &str) -> &str {
 mod tests {
     use axum::body::Bytes;
     use jiff::tz::TimeZone;
-    use nae_core::calibration::Calibration;
-    use nae_core::contract::Contract;
     use nae_core::verdict::{AlarmSettings, Verdict};
-    use nae_infer::card::ScoringSettings;
-    use nae_infer::{Detector, Scored, Shape};
+    use nae_infer::{Scored, Shape};
     use prometheus_client::metrics::counter::Counter;
     use prometheus_client::metrics::gauge::Gauge;
 
@@ -225,7 +222,7 @@ mod tests {
     use super::super::regions::Sight;
     use super::super::shown::Looked;
     use super::super::source::Frame;
-    use super::super::zeros::Zeros;
+    use super::super::zeros;
     use super::*;
 
     /// Whether an alarm has an end in the history, if the threshold is changed while it is written to the disk, or not.
@@ -234,11 +231,7 @@ mod tests {
         let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", folder.path().to_str().unwrap())];
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
-        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
-        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
-        let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-        let (digest, bytes) = ("00000001".to_owned(), Arc::default());
-        let model = Model { detector, card: Vec::new(), digest, condition: Condition::Day, bytes };
+        let model = zeros::model("00000001", Condition::Day, 0.5);
 
         let history = History::new(folder.path(), Some(HistoryLimits { days: 1, bytes: HistoryLimits::LEAST_BYTES }));
         let recorder = history.recorder(0, Counter::default());

@@ -5,12 +5,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use jiff::tz::TimeZone;
-use nae_core::calibration::Calibration;
-use nae_core::contract::Contract;
 use nae_core::drift::Drift;
 use nae_core::verdict::{AlarmSettings, Verdict};
-use nae_infer::card::ScoringSettings;
-use nae_infer::{Detector, Scored, Shape};
+use nae_infer::{Scored, Shape};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::{CameraMetrics, Metrics};
@@ -20,17 +17,13 @@ use super::super::regions::{Regions, Sight};
 use super::super::scorer::{LaneSettings, Scorer};
 use super::super::shown::Looked;
 use super::super::source::Frame;
-use super::super::zeros::Zeros;
+use super::super::zeros;
 use super::*;
 use Condition::{Day, Night};
 
 /// A model of a condition, named after its threshold.
 fn model(condition: Condition, threshold: f32) -> Option<Arc<Model>> {
-    let calibration = Calibration::from_energies(&mut [threshold; 99]).unwrap();
-    let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
-    let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-    let digest = format!("{threshold}");
-    Some(Arc::new(Model { detector, card: Vec::new(), digest, condition, bytes: Arc::default() }))
+    Some(Arc::new(zeros::model(&threshold.to_string(), condition, threshold)))
 }
 
 /// A camera without a model; two anomalies of two frames raise the alarm, none clears it.

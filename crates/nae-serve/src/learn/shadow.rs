@@ -140,23 +140,10 @@ fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use nae_core::calibration::Calibration;
-    use nae_core::contract::Contract;
-    use nae_infer::card::ScoringSettings;
-    use nae_infer::{Detector, Shape};
-
     use super::super::super::day_night::Condition;
     use super::super::super::regions::Regions;
-    use super::super::super::zeros::Zeros;
+    use super::super::super::zeros;
     use super::*;
-
-    fn model() -> Arc<Model> {
-        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
-        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
-        let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-        let (digest, bytes) = ("1".to_owned(), Arc::default());
-        Arc::new(Model { detector, card: Vec::new(), digest, condition: Condition::Day, bytes })
-    }
 
     /// Has a white frame scored; waits for room, unlike `offer`.
     fn show(shadow: &Shadow, regions: &Arc<Applied>, anomaly: bool) {
@@ -181,7 +168,7 @@ mod tests {
         let whole = Applied::new(Regions::default());
         let left = r#"[{"kind": "include", "vertices": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}]"#;
         let left = Applied::new(Regions::from_json(left).unwrap());
-        let shadow = Shadow::start(model(), whole.digest()).unwrap();
+        let shadow = Shadow::start(Arc::new(zeros::model("1", Condition::Day, 0.5)), whole.digest()).unwrap();
         (0..3).for_each(|_| show(&shadow, &whole, false));
         let counts = wait_for(&shadow, 3);
         assert_eq!((counts.frames, counts.after, counts.differ), (3, 3, 3));

@@ -5,24 +5,18 @@ use std::time::Instant;
 
 use axum::body::Bytes;
 use jiff::tz::TimeZone;
-use nae_core::calibration::Calibration;
-use nae_core::contract::Contract;
-use nae_infer::card::ScoringSettings;
-use nae_infer::{Detector, Shape};
+use nae_infer::Shape;
 use serde_json::{Value, json};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::Metrics;
 use super::super::regions::{Applied, Regions};
-use super::super::zeros::Zeros;
+use super::super::zeros;
 use super::*;
 
 /// Its threshold is ½: with 99 energies, 1% of normal images are above the largest.
 fn model() -> Model {
-    let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
-    let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
-    let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-    Model { detector, card: Vec::new(), digest: "1".to_owned(), condition: Condition::Day, bytes: Arc::default() }
+    zeros::model("1", Condition::Day, 0.5)
 }
 
 struct Watched {

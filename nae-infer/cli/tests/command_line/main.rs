@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use nae_core::energy::Energy;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma};
+use nae_onnx::metadata::ModelMetadata;
+use nae_onnx::proto::ModelProto;
+use prost::Message as _;
 
 struct Folder(tempfile::TempDir);
 
@@ -37,6 +40,15 @@ impl Folder {
 
     fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Adds the file `name`: `model.onnx` with other metadata.
+    fn model_with(&self, name: &str, change: impl FnOnce(&mut ModelMetadata)) {
+        let mut model = ModelProto::decode(&*std::fs::read(self.path("model.onnx")).unwrap()).unwrap();
+        let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+        change(&mut metadata);
+        metadata.replace_in(&mut model);
+        std::fs::write(self.path(name), model.encode_to_vec()).unwrap();
     }
 
     /// The command, in the folder.

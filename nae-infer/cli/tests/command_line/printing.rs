@@ -2,11 +2,8 @@
 
 use assert_cmd::Command;
 use nae_core::calibration::Calibration;
-use nae_onnx::metadata::ModelMetadata;
-use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
-use prost::Message as _;
 
 use super::{Folder, lines};
 
@@ -152,13 +149,11 @@ fn a_reader_that_is_gone_changes_no_exit_status() {
 #[test]
 fn small_probabilities_have_two_digits() {
     let folder = Folder::new();
-    let mut proto = ModelProto::decode(std::fs::read(folder.path("model.onnx")).unwrap().as_slice()).unwrap();
-    let mut metadata = ModelMetadata::read(&proto).unwrap().unwrap();
     let mut energies = vec![1e-9; 40_000];
     let calibration = Calibration::from_energies(&mut energies).unwrap();
-    metadata.contract = metadata.contract.with_calibration(calibration, 0.001).unwrap();
-    metadata.replace_in(&mut proto);
-    std::fs::write(folder.path("many.onnx"), proto.encode_to_vec()).unwrap();
+    folder.model_with("many.onnx", |metadata| {
+        metadata.contract = metadata.contract.clone().with_calibration(calibration, 0.001).unwrap();
+    });
     // 1/40,001.
     folder.run(&["score", "many.onnx", "a.png"]).success().stdout(contains(" 0.000025 "));
     folder.run(&["inspect", "many.onnx"]).success().stdout(contains("0.00069 to 0.0013, with a probability"));

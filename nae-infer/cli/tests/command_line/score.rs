@@ -1,10 +1,8 @@
 //! `score`: energies, verdicts, exit status and heat maps. What is read is tested in `inputs` and `tables`, what is printed in `printing`.
 
+use nae_core::contract::Contract;
 use nae_infer::Detector;
-use nae_onnx::metadata::ModelMetadata;
-use nae_onnx::proto::ModelProto;
 use predicates::str::{contains, is_empty};
-use prost::Message as _;
 
 use super::{Folder, lines};
 
@@ -59,11 +57,7 @@ fn anomalies_are_a_failure_where_that_is_asked_for() {
 #[test]
 fn anomalies_need_a_threshold_to_be_found() {
     let folder = Folder::new();
-    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
-    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
-    metadata.contract = nae_core::contract::Contract::new(metadata.contract.input);
-    metadata.replace_in(&mut model);
-    std::fs::write(folder.path("bare.onnx"), model.encode_to_vec()).unwrap();
+    folder.model_with("bare.onnx", |metadata| metadata.contract = Contract::new(metadata.contract.input));
     folder.run(&["score", "bare.onnx", "a.png", "--backend", "native"]).success();
     folder
         .run(&["score", "bare.onnx", "a.png", "--backend", "native", "--fail-on-anomaly"])

@@ -1,10 +1,8 @@
 //! Rows of tables and windows of time series, by models that have columns.
 
-use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata, Reading, RowWindow};
-use nae_onnx::proto::ModelProto;
+use nae_onnx::metadata::{Column, Columns, Missing, Reading, RowWindow};
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
-use prost::Message as _;
 
 use super::{Folder, lines};
 
@@ -12,13 +10,10 @@ use super::{Folder, lines};
 #[test]
 fn rows_of_a_table_are_scored_by_the_models_columns() {
     let folder = Folder::new();
-    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
-    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
     // An eighth: readings from 0 to 1 stay what they are.
     let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    metadata.columns = Some(Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap());
-    metadata.replace_in(&mut model);
-    std::fs::write(folder.path("table.onnx"), model.encode_to_vec()).unwrap();
+    let columns = Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap();
+    folder.model_with("table.onnx", |metadata| metadata.columns = Some(columns));
 
     let bytes: Vec<u8> = (0..2 * 256).map(|i| (i % 251) as u8).collect();
     folder.npy("u8.npy", "|u1", "(2, 16, 16)", &bytes);
@@ -58,13 +53,12 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
 #[test]
 fn the_last_window_of_a_series_ends_at_its_last_row() {
     let folder = Folder::new();
-    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
-    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
     let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    metadata.columns = Some(Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap());
-    metadata.window = Some(RowWindow { rows: 16, stride: 16 });
-    metadata.replace_in(&mut model);
-    std::fs::write(folder.path("series.onnx"), model.encode_to_vec()).unwrap();
+    let columns = Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap();
+    folder.model_with("series.onnx", |metadata| {
+        metadata.columns = Some(columns);
+        metadata.window = Some(RowWindow { rows: 16, stride: 16 });
+    });
 
     let header = (0..16).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
     let row = |n: usize| (0..16).map(|c| format!("0.{}", (7 * n + 3 * c) % 10)).collect::<Vec<_>>().join(",") + "\n";
@@ -110,15 +104,12 @@ fn the_last_window_of_a_series_ends_at_its_last_row() {
 #[test]
 fn columns_are_those_of_a_table() {
     let folder = Folder::new();
-    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
-    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
     let column = |name: &str, reading| Column { reading, ..Column::number(name, 0.5, 0.125, 4.0) };
     let numbers = (0..253).map(|n| column(&format!("c{n}"), Reading::Number));
     let is = |value: &str| column("colour", Reading::Is(value.to_owned()));
     let inputs = numbers.chain([is("blue"), is("red"), column("c1", Reading::Absent)]).collect();
-    metadata.columns = Some(Columns::new(inputs, Missing::Fill).unwrap());
-    metadata.replace_in(&mut model);
-    std::fs::write(folder.path("table.onnx"), model.encode_to_vec()).unwrap();
+    let columns = Columns::new(inputs, Missing::Fill).unwrap();
+    folder.model_with("table.onnx", |metadata| metadata.columns = Some(columns));
     let assert = folder.run(&["inspect", "table.onnx"]).success();
     let assert = assert.stdout(contains("c251, c252, colour\n"));
     assert.stdout(contains("; categories: colour (blue, red); an input for missing values: c1\n"));
