@@ -79,7 +79,7 @@ finished() { # NAME
 }
 
 failed() { # NAME
-  grep -hE '^test .*FAILED|panicked at' "$logs/$1.log" || true
+  grep -hE -A 3 --no-group-separator '^test .*FAILED|panicked at' "$logs/$1.log" || true
   tail -n 200 "$logs/$1.log"
   echo "failed: $1" >&2
   exit 1

@@ -420,9 +420,18 @@ impl Place {
 
     /// A frame comes, whole at once.
     pub(crate) fn frame(&self, name: &str, bytes: &[u8]) {
-        let hidden = self.path("frames").join(format!(".{name}"));
-        std::fs::write(&hidden, bytes).unwrap();
-        std::fs::rename(hidden, self.path("frames").join(name)).unwrap();
+        self.frame_in("frames", name, bytes);
+    }
+
+    /// The same in another folder. The file is written elsewhere and linked into it: a process that another test starts holds
+    /// what is open until it runs its program, and a file that is closed that late would come to the folder twice, once as it
+    /// is moved and once as it is closed.
+    pub(crate) fn frame_in(&self, folder: &str, name: &str, bytes: &[u8]) {
+        let (written, hidden) = (self.path(&format!("written-{name}")), self.path(folder).join(format!(".{name}")));
+        std::fs::write(&written, bytes).unwrap();
+        std::fs::hard_link(&written, &hidden).unwrap();
+        std::fs::remove_file(written).unwrap();
+        std::fs::rename(hidden, self.path(folder).join(name)).unwrap();
     }
 }
 

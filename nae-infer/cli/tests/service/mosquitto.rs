@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -96,6 +97,8 @@ impl Broker {
         client.subscribe(topic, rumqttc::QoS::AtLeastOnce).unwrap();
         let (sender, received) = channel();
         let (subscribed, wait_subscribed) = channel();
+        let wanted = Arc::new(());
+        let is_wanted = Arc::downgrade(&wanted);
         thread::spawn(move || {
             let _client = client;
             for event in connection.iter() {
@@ -109,13 +112,15 @@ impl Broker {
                         }
                     }
                     Ok(_) => {}
+                    // Its port may be somebody else's by now.
+                    Err(_) if is_wanted.strong_count() == 0 => return,
                     // The broker is not up yet, or not any more.
                     Err(_) => thread::sleep(Duration::from_millis(50)),
                 }
             }
         });
         wait_subscribed.recv_timeout(PATIENCE).unwrap();
-        Messages(received)
+        Messages { received, _wanted: wanted }
     }
 }
 
@@ -145,14 +150,18 @@ impl Message {
     }
 }
 
-pub(crate) struct Messages(Receiver<Message>);
+/// What comes at a broker, as long as this is kept.
+pub(crate) struct Messages {
+    received: Receiver<Message>,
+    _wanted: Arc<()>,
+}
 
 impl Messages {
     /// The next message that is one of these.
     pub(crate) fn wait(&self, what: &str, wanted: impl Fn(&Message) -> bool) -> Message {
         let end = Instant::now() + 2 * PATIENCE;
         let mut others = Vec::new();
-        while let Ok(message) = self.0.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        while let Ok(message) = self.received.recv_timeout(end.saturating_duration_since(Instant::now())) {
             if wanted(&message) {
                 return message;
             }
@@ -163,7 +172,7 @@ impl Messages {
 
     /// Whether nothing comes for this time.
     pub(crate) fn is_quiet(&self, time: Duration) -> bool {
-        self.0.recv_timeout(time).is_err()
+        self.received.recv_timeout(time).is_err()
     }
 
     /// Numbers of the alarms that come, until the last is `last`.

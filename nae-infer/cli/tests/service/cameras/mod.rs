@@ -32,9 +32,7 @@ fn with_folders(place: &Place, names: &[&str]) -> String {
 
 /// A frame comes to a camera with a folder, whole at once.
 pub(crate) fn frame(place: &Place, camera: &str, name: &str, bytes: &[u8]) {
-    let hidden = place.path(camera).join(format!(".{name}"));
-    std::fs::write(&hidden, bytes).unwrap();
-    std::fs::rename(hidden, place.path(camera).join(name)).unwrap();
+    place.frame_in(camera, name, bytes);
 }
 
 pub(crate) fn scored(service: &Service, camera: &str) -> f64 {
