@@ -58,7 +58,7 @@ excluded=(
   'with (MutexGuard|Box::leak\(Box::new\(Contract)::'
 )
 
-# Not optimised: these are compiled anew for each change, in half a minute where it would be three. What they call still is.
+# Not optimised: these are recompiled for each change, in half a minute where it would be three. What they call still is.
 unoptimized=()
 for package in nae-train nae-lab; do unoptimized+=("-C=--config=profile.dev.package.$package.opt-level=0"); done
 

@@ -118,7 +118,7 @@ done
 # The C interface, in a program in C: with every operator, and with those of one model. Neither links as a whole if the
 # library could panic; what is measured is linked without what it does not use.
 c_interface() ( # NAME FEATURES
-  # No linker is used, but cargo would build what is shared with the firmware anew for another.
+  # No linker is used, but cargo would rebuild what is shared with the firmware for another.
   export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$flip_link
   cargo=(cargo rustc --quiet --profile firmware --target thumbv7em-none-eabihf -p nae-core-c --lib --crate-type staticlib --features "$2")
   (eval "$toolchain" && NAE_MODEL=$PWD/models/digits/digits-int8.nae "${cargo[@]}")

@@ -1,5 +1,5 @@
 """Whether false-positive rates are what a threshold says: a preset trained over several seeds, each of which divides the data
-anew, and what share of the normal test data is above each threshold.
+again, and what share of the normal test data is above each threshold.
 
     cargo build --release -p nae-train-cli
     python3 tests/thresholds.py TARGET/release/nae-train thresholds.json --seeds 20 -- --preset digits

@@ -94,7 +94,7 @@ impl<P: OutputPin> Judge<P> {
     fn drift(&mut self, energy: f32) -> Drift {
         match self.drift.observe(self.threshold.map_or(energy, |threshold| energy.min(threshold))) {
             Ok(drift) => drift,
-            // Without a threshold, energies can be as large as floats: the watch starts anew.
+            // Without a threshold, energies can be as large as floats: the watch starts over.
             Err(DriftError::Overflow) => {
                 self.drift.reset();
                 Drift::Steady

@@ -37,7 +37,7 @@ async def wait(what, condition):
             print("ok:", what, flush=True)
             return
         await asyncio.sleep(0.05)
-    sys.exit(f"waited in vain: {what}")
+    sys.exit(f"timed out waiting: {what}")
 
 
 def free_port():
@@ -132,7 +132,7 @@ async def run(program, folder):
         assert len(devices) == 1 and devices[0].identifiers == {("mqtt", "nae_gate")}, devices
         entities = entity_registry.async_entries_for_device(entity_registry.async_get(hass), devices[0].id)
         assert sorted(entity.entity_id for entity in entities) == sorted([ANOMALY, CAMERA, ENERGY, PICTURE]), entities
-        print("ok: one device with four entities, after a start of the service anew, too")
+        print("ok: one device with four entities, after a restart of the service, too")
         await hass.async_stop(force=True)
     finally:
         for child in children:

@@ -26,7 +26,7 @@ maturin build --locked --profile "$profile" "${features[@]}" -m crates/nae-pytho
   >"$folder/build.log" 2>&1 || { tail -n 100 "$folder/build.log"; exit 1; }
 # In the full run everything but the module and its bindings is there: else features have drifted apart, and CI builds burn twice.
 if [ -n "${NAE_EVERY_RUNTIME:-}" ] && grep -E '^ *Compiling ' "$folder/build.log" | grep -vE ' (nae-python|pyo3[a-z-]*|numpy) '; then
-  echo "built anew for the wheel: give what they depend on, in crates/nae-python's feature as-in-tests, its features of the tests" >&2
+  echo "rebuilt for the wheel: give what they depend on, in crates/nae-python's feature as-in-tests, its features of the tests" >&2
   exit 1
 fi
 pip install -q --disable-pip-version-check --no-deps --force-reinstall "$folder"/wheels/nae_edge-*.whl

@@ -1,4 +1,4 @@
-//! Random changes of training images, drawn anew each time an image is used. Other images are not changed, and a model
+//! Random changes of training images, drawn again each time an image is used. Other images are not changed, and a model
 //! file does not record them.
 
 use nae_core::Shape;

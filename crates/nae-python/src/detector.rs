@@ -445,9 +445,11 @@ impl Detector {
         self.detector.threshold()
     }
 
+    /// As it was given: 0.01, and not 0.009999999776482582, the nearest value of 32 bits.
     #[getter]
-    fn false_positive_rate(&self) -> Option<f32> {
-        self.detector.false_positive_rate()
+    fn false_positive_rate(&self) -> Option<f64> {
+        let rate = self.detector.false_positive_rate()?;
+        Some(rate.to_string().parse().unwrap_or(f64::from(rate)))
     }
 
     /// The card that `nae-infer inspect --json` prints.

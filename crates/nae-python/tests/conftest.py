@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -87,3 +88,22 @@ def program():
         return done.stderr.strip().removeprefix("error: ")
 
     return error_of
+
+
+@pytest.fixture(scope="session")
+def snippets():
+    """Runs the Python of a document, its blocks in order and with the same `names`. Of what takes long or is elsewhere, `instead`
+    has what is run in its place; all of it has to be there."""
+
+    def run(document, names, instead=None, blocks=slice(None)):
+        text = (ROOT / document).read_text()
+        found = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[blocks]
+        assert found, f"{document}: no Python"
+        code = "\n".join(found)
+        for part, other in (instead or {}).items():
+            assert part in code, f"{document}: not there any more: {part}"
+            code = code.replace(part, other)
+        exec(compile(code, document, "exec"), names)  # noqa: S102
+        return names
+
+    return run

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -196,6 +197,18 @@ def test_settings_are_tuned_by_signals_without_labels(cluster, tmp_path):
     assert results.get_best_result("validation_energy", "min").config["seed"] == 1
     with pytest.raises(TypeError, match="outliers: settings are chosen without it"):
         nae_edge.ray.trainable(preset="digits", outliers="bad")
+
+
+def test_the_document_gives_arguments_that_there_are(snippets, monkeypatch):
+    """docs/cluster.md calls the functions by their signatures only: what they do is tested above."""
+    from ray import tune
+
+    functions = [(nae_edge.ray, name) for name in ("score", "train_seeds", "reproduce")]
+    for module, name in [*functions, (ray.data, "read_images"), (tune.Tuner, "fit")]:
+        monkeypatch.setattr(module, name, create_autospec(getattr(module, name)))
+    names = snippets("docs/cluster.md", {}, blocks=slice(0, 2))
+    assert nae_edge.ray.score.called and nae_edge.ray.train_seeds.called and tune.Tuner.fit.called
+    assert names["table"] is nae_edge.ray.reproduce.return_value and callable(names["trial"])
 
 
 def test_a_seed_of_all_trials(monkeypatch):

@@ -96,7 +96,7 @@ pub(crate) enum Event {
     /// The threshold, the calibration or the model has changed.
     Model,
     /// The regions were set. If the model sees another part of frames now, the alarm is cleared, and the filter starts
-    /// anew; if only their names or their origin are others, an active alarm stays.
+    /// over; if only their names or their origin are others, an active alarm stays.
     Regions { alarm: bool },
     /// No more events will follow.
     Stopping,
@@ -363,7 +363,7 @@ impl Monitor {
     }
 
     /// Updates the state after a change of a condition's model. With another threshold or calibration, alarm and drift
-    /// start anew; with another network, or none, so do the energies. The alarm is that of the model in use.
+    /// start over; with another network, or none, so do the energies. The alarm is that of the model in use.
     pub(crate) fn model_changed(&self, of: Condition, model: Option<&Model>, other_network: bool) {
         let mut state = self.lock();
         if of == state.model_for {
@@ -444,7 +444,7 @@ impl State {
     }
 
     /// Whether to log that the source is in this state: a camera that is gone is tried again 2,880 times a day, each time
-    /// in vain for the same reason.
+    /// and fails for the same reason.
     fn is_news(&mut self, source: &SourceState) -> bool {
         if self.logged.contains(source) {
             return false;

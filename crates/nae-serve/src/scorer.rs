@@ -6,7 +6,7 @@
 //! disconnected is not scored, nor a frame that was withdrawn ([`Turn`]). Results are returned by a closure, called in
 //! that thread.
 //!
-//! A thread that hangs in a backend cannot be stopped. The time limit is that of one image: it starts anew for each
+//! A thread that hangs in a backend cannot be stopped. The time limit is that of one image: it starts over for each
 //! image that is decoded, and if the network scores several in one call, it is multiplied by their number. After a
 //! hang, images are scored one by one until one succeeds. If there are several lanes, the place of a slow batch in the
 //! pool is given to another thread, and no further batch of its lane is started meanwhile, so that other cameras

@@ -15,7 +15,7 @@
 //!
 //! # Gaps
 //! If hops are lost, or [`LogMel::push`] refuses one, the samples after the gap do not follow those before.
-//! [`LogMel::reset`] and [`FrameWindow::reset`] start anew, so that no frame and no input spans the gap, which would be
+//! [`LogMel::reset`] and [`FrameWindow::reset`] start over, so that no frame and no input spans the gap, which would be
 //! a click that never occurred.
 //!
 //! # Accuracy

@@ -92,7 +92,7 @@ pub struct RawData {
     /// `crop`, or a `fit` other than `stretch`, the images of a set may have another size than the network's input.
     #[serde(default, skip_serializing_if = "is_default")]
     pub transforms: Transforms,
-    /// The random changes of training images, drawn anew each time.
+    /// The random changes of training images, drawn again each time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub augmentation: Augmentation,
 }

@@ -54,8 +54,8 @@ impl Metrics {
                 let found = file.metadata()?.len();
                 if found < length {
                     let what = format!(
-                        "it had {length} bytes when the state of the run was written, and has {found} now: the run cannot be \
-                         gone on with; begin it anew, with another --out"
+                        "it had {length} bytes when the state of the run was written, and has {found} now: the run cannot \
+                         be continued; start over, with another --out"
                     );
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }

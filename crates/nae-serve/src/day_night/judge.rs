@@ -23,7 +23,7 @@ impl Judge {
     }
 
     /// Keeps the condition until the first frame is measured with other levels.
-    pub(super) fn anew(self) -> Self {
+    pub(super) fn restarted(self) -> Self {
         Self { condition: self.condition, since: None, knows: false }
     }
 

@@ -268,7 +268,7 @@ impl DayNight {
             let mut state = self.lock();
             if state.rule(&self.of_settings) != rule.as_ref().or(self.of_settings.as_ref()) {
                 // With another rule, the first frame decides; until then, the condition stays.
-                state.judge = state.judge.anew();
+                state.judge = state.judge.restarted();
                 (state.light, state.looked) = (None, None);
             }
             state.set = rule;

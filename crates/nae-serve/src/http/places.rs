@@ -120,6 +120,6 @@ mod tests {
         assert!(tokio::time::timeout(soon, places.take(client(250))).await.is_err());
         held.pop();
         assert!(tokio::time::timeout(soon, places.take(client(250))).await.unwrap().is_some());
-        assert_eq!(places.taken.lock().get(&client(250).unwrap()), None, "nor of whoever waited in vain");
+        assert_eq!(places.taken.lock().get(&client(250).unwrap()), None, "nor of a client that waited without success");
     }
 }

@@ -89,7 +89,7 @@ impl Shadow {
         ShadowStatus { threshold: self.threshold, counts: lock(&self.seen).counts.clone() }
     }
 
-    /// Starts anew, with frames of the regions with this digest.
+    /// Starts over, with frames of the regions with this digest.
     pub(super) fn begin_anew(&self, regions: &str) {
         *lock(&self.seen) = Seen { regions: regions.to_owned(), ..Seen::default() };
     }

@@ -8,7 +8,7 @@ use super::table::Passing;
 /// The first lock-out, which doubles with each wrong token, and the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
-/// After this time without a wrong token, the count starts anew.
+/// After this time without a wrong token, the count starts over.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 /// The number of wrong tokens that are remembered: repeating one of them is not another guess, but a program that has
 /// not received a new token.
@@ -75,7 +75,7 @@ mod tests {
             now += lock_out.unwrap_or_default();
         }
         assert_eq!(lock_outs, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        // An hour later, the count starts anew.
+        // An hour later, the count starts over.
         assert_eq!(guesses.wrong(99, free, now + FORGOTTEN), None);
     }
 

@@ -204,7 +204,7 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
             }
             assert!(first.is_some_and(|n| (65..200).contains(&n)), "{before}, {after}: {first:?}");
             watched.monitor.model_changed(Condition::Day, Some(&watched.model), false);
-            assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold begins anew");
+            assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold starts over");
         }
     }
 }

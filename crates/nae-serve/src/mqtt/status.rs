@@ -85,7 +85,7 @@ impl Status {
                 Self { alarm: self.alarm && alarms.is_on(), alarms: alarms.name(), ..self.clone() }
             }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
-            // The alarm filter starts anew.
+            // The alarm filter starts over.
             Event::Model | Event::Regions { .. } | Event::DayNight { .. } => Self::of(monitor),
             Event::Alarm { .. } | Event::Stopping => self.clone(),
         }

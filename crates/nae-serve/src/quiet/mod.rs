@@ -113,7 +113,7 @@ impl Rule {
     }
 
     /// Whether the file has a snooze with more time than is left, by more than [`REWRITE`] or beyond its end: with a
-    /// wall clock that is behind after each start, it would begin anew.
+    /// wall clock that is behind after each start, it would start over.
     fn is_outdated(&self, now: Moment) -> bool {
         let Asked::Snooze { until } = self.asked else { return false };
         self.written.is_none_or(|written| written < until && now.steady >= until.min(written + REWRITE))

@@ -79,7 +79,7 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
     let sure = ["--false-positive-rate", "0.01", "--confidence", "0.95"];
     calibrate(&sure).failure().stderr(contains("confidence is too high").and(contains("299 would do")));
     calibrate(&["missing.png", "--strict"]).failure().stderr(contains("missing.png"));
-    // One of ours says itself how images are prepared, and is calibrated anew.
+    // One of ours says itself how images are prepared, and is recalibrated.
     let again = ["calibrate", "model.onnx", "normal.npy", "-o", "again.onnx"];
     folder.run(&again).success();
     folder.run(&[&again[..], &["--range", "0,1"]].concat()).failure().stderr(contains("leave out --range"));

@@ -141,7 +141,7 @@ fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     service.kill();
 
     let service = start(&place, &["--webhook", &url]);
-    // The folder is seen anew, with the three of before: six alarms.
+    // The folder is read again, with the three of before: six alarms.
     eventually("the alarms are raised", || {
         service.get("/api/alarms").json().as_array().is_some_and(|alarms| alarms.len() == 6)
     });

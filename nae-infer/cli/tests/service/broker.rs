@@ -140,7 +140,7 @@ fn no_alarm_is_lost_while_a_broker_goes_and_comes() {
     raise(&service, &place, "c", 1);
     assert_eq!(received.numbers(3), [3]);
 
-    // Down again, and the service is killed meanwhile: its folder of frames is seen anew.
+    // Down again, and the service is killed meanwhile: its folder of frames is read again.
     broker.stop();
     raise(&service, &place, "d", 1);
     service.kill();

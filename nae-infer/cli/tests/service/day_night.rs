@@ -70,7 +70,7 @@ fn sees(service: &Service, place: &Place, name: &str, image: &[u8], mut until: i
     let end = Instant::now() + PATIENCE;
     let mut count = 0;
     while !until() {
-        assert!(Instant::now() < end, "waited in vain: {name}, {}", state(service)["day_night"]);
+        assert!(Instant::now() < end, "timed out waiting: {name}, {}", state(service)["day_night"]);
         place.frame(&format!("{name}-{count:04}.pgm"), image);
         count += 1;
         thread::sleep(Duration::from_millis(100));

@@ -370,7 +370,7 @@ pub(crate) fn runs(process: u32) -> bool {
 
 /// Waits until `done`.
 pub(crate) fn eventually(what: &str, done: impl FnMut() -> bool) {
-    assert!(comes(done), "waited in vain: {what}");
+    assert!(comes(done), "timed out waiting: {what}");
 }
 
 /// Waits until `done`, and says whether it ever was. Looks are counted, since the clock of a virtual machine goes on while the

@@ -436,7 +436,7 @@ fn the_page_shows_weeks_by_clicks_and_keys() {
     page.widen(360);
     let over = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
     eventually("it fits", || page.value(over) == 0);
-    eventually("it is drawn anew", || {
+    eventually("it is drawn again", || {
         page.value("document.getElementById('history-chart').getAttribute('viewBox')").as_str().is_some_and(|box_| {
             box_.split(' ').nth(2).and_then(|width| width.parse::<f64>().ok()).is_some_and(|width| width < 360.0)
         })

@@ -167,7 +167,7 @@ impl Messages {
             }
             others.push(format!("{} {}", message.topic, message.text()));
         }
-        panic!("waited in vain: {what}; came\n{}", others.join("\n"));
+        panic!("timed out waiting: {what}; came\n{}", others.join("\n"));
     }
 
     /// Whether nothing comes for this time.

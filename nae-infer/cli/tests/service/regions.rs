@@ -99,10 +99,10 @@ fn a_blob_in_an_ignored_region_raises_no_alarm_and_outside_of_it_does() {
     assert_eq!(alarm["regions"], in_use["digest"]);
     assert_eq!(service.get(&format!("/api/alarms/{}/image", alarm["number"])).body, last);
     set(&service, &[]);
-    assert_eq!(service.get("/api/state").json()["alarm"], false, "other regions begin anew");
+    assert_eq!(service.get("/api/state").json()["alarm"], false, "other regions start over");
 }
 
-/// The model sees the same: nothing begins anew, and whoever shows the names is told of the new ones.
+/// The model sees the same: nothing starts over, and whoever shows the names is told of the new ones.
 #[test]
 fn another_name_of_a_region_clears_no_alarm() {
     let place = Place::new();
@@ -420,7 +420,7 @@ fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     set(&service, &[&LEFT.replace("\"kind\"", "\"name\": \"lane\", \"kind\"")]);
     assert_eq!(scored(&service), 1, "it sees the same");
     set(&service, &[RIGHT]);
-    assert_eq!((scored(&service), service.get("/api/learn/energies").json()), (json!(0), json!([])), "it begins anew");
+    assert_eq!((scored(&service), service.get("/api/learn/energies").json()), (json!(0), json!([])), "it starts over");
     act(&service, "swap", r#"{"anyway": true}"#);
     assert!((shadow - alone(&service)).abs() < 1e-6 * shadow, "{shadow}, of the six alone {}", alone(&service));
     assert!(!warning(&service).is_null(), "the new one has learned with others");

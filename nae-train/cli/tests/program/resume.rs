@@ -206,7 +206,7 @@ fn after_ctrl_c_a_run_goes_on() {
     let state = path.join("broken/resume.bin");
     let said = interrupted_at(child, &state);
     assert!(said.contains("nae-train --resume") && said.contains("nae-train export"), "{said}");
-    // Starting anew there would lose it.
+    // Starting over there would lose it.
     let message = refused(&mut start(path, "broken", &preset));
     assert!(message.contains("--resume") && message.contains("--out"), "{message}");
     let message = refused(start(path, "broken", &preset).arg("--outliers").arg(&outliers));
