@@ -82,12 +82,24 @@ impl InterruptedRun {
         }
         let mut prepared = Prepared::new(config, seed, data, corrupt)?;
         OtherData::check(&prepared, &folder, &resume.facts.data_sha256)?;
-        if let (Some(missing), None) = (&resume.facts.outliers, outliers) {
-            prepared.warnings.push(format!(
-                "the run was started with --outliers {missing}, which is not given now: the results are without these \
-                 outliers; give it again to have them evaluated"
-            ));
+        match (&resume.facts.outliers, outliers) {
+            (Some(missing), None) => prepared.warnings.push(format!(
+                "the run was started with --outliers {missing}, which is not given now: the results are without these outliers; \
+                 evaluate the run with them when it has ended: nae-train eval {} --outliers {missing}",
+                folder.display()
+            )),
+            (Some(before), Some(now)) if !is_same(Path::new(before), now) => prepared.warnings.push(format!(
+                "the run was started with --outliers {before}; the results are of {} instead",
+                now.display()
+            )),
+            _ => {}
         }
         Ok((prepared, resume))
     }
+}
+
+/// Whether two paths are of the same file or folder, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use nae_data::own::Corrupt;
 
-use crate::report::{RunFolder, RunFolderError};
+use crate::report::{Resume, RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
 /// An error for data that are not those of the run.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}: expected the data that the run was made with, of SHA-256 {recorded}; found {found}: other data would be divided \
-     otherwise, and images that were trained on would be taken for others; give the same --data", folder.display()
+     otherwise, and samples that were trained on would be taken for others; give the same --data", folder.display()
 )]
 pub struct OtherData {
     /// The run folder.
@@ -62,6 +62,18 @@ pub fn prepare(run: &Path, data: Option<&Path>, corrupt: Corrupt) -> Result<Prep
         OtherData::check(&prepared, run, &recorded)?;
     }
     Ok(prepared)
+}
+
+/// What the user of the model of the run in the folder `run` should know if the run has not ended; `None` if it has.
+pub fn unfinished(run: &Path) -> Option<String> {
+    if RunFolder::has_ended(run) {
+        return None;
+    }
+    let done = match Resume::read(run) {
+        Ok(resume) => format!(" after {}, and is continued by `nae-train --resume`", resume.snapshot),
+        Err(_) => String::new(),
+    };
+    Some(format!("{}: the run was interrupted{done}: this model is the best until then", run.display()))
 }
 
 /// The names of the user's outlier sets that the run in the folder `run` was evaluated on and `prepared` does not have; empty

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use nae_input::MAX_FILE;
+use nae_input::{FoldersAbove, MAX_FILE};
 use nae_simd::threads;
 use zip::ZipArchive;
 
@@ -167,8 +167,11 @@ impl Files {
 
     fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let mut found = Vec::new();
-        // Links are followed, since data sets often consist of links. walkdir does not enter cycles.
-        for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
+        // Links are followed, since data sets often consist of links.
+        let mut above = FoldersAbove::default();
+        let walk = walkdir::WalkDir::new(&self.path).follow_links(true).into_iter();
+        for entry in walk.filter_entry(|entry| !entry.file_type().is_dir() || above.enter(entry.path(), entry.depth()))
+        {
             match entry {
                 Ok(entry) => {
                     let name = self.name(entry.path());
@@ -181,7 +184,8 @@ impl Files {
                 Err(error) if error.depth() > 0 => {
                     let path = error.path().unwrap_or(&self.path).to_owned();
                     let name = self.name(&path);
-                    if wanted(&name) || path.is_dir() {
+                    // First whether it is a folder: those are not counted among the files with other names.
+                    if path.is_dir() || wanted(&name) {
                         found.push((name, Err(io::Error::from(error).to_string())));
                     }
                 }
@@ -394,7 +398,8 @@ pub fn title(path: &Path) -> String {
     let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
     let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
     let stem = stem.unwrap_or(&name);
-    if stem.is_empty() { "images".to_owned() } else { stem.to_owned() }
+    // Names are printed, and may contain line breaks and commands to the terminal.
+    if stem.is_empty() { "images".to_owned() } else { stem.replace(char::is_control, "\u{fffd}") }
 }
 
 #[cfg(test)]
@@ -629,6 +634,29 @@ mod tests {
         let [a, again, c] = &names(folder.path()).expect("reads")[..] else { panic!("three") };
         assert_eq!((a.as_str(), c.as_str()), ("a.png 1", "b/c.png 1"));
         assert!(again.starts_with("b/again ") && again.contains("loop"), "{again}");
+    }
+
+    /// `all/in` would be found again as `all/in/up/in`.
+    #[cfg(unix)]
+    #[test]
+    fn files_are_found_once_also_below_a_link_to_a_folder_above() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("all/in");
+        std::fs::create_dir_all(&inner).expect("makes");
+        for name in ["a.png", "../beside.png"] {
+            std::fs::write(inner.join(name), b"1").expect("writes");
+        }
+        std::os::unix::fs::symlink("..", inner.join("up")).expect("links");
+        assert_eq!(names(&inner).expect("reads"), ["a.png 1", "up/beside.png 1"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_title_has_no_line_breaks_and_no_commands_to_a_terminal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("good\n\x1b[31mred");
+        std::fs::create_dir(&path).expect("makes");
+        assert_eq!(title(&path), "good\u{fffd}\u{fffd}[31mred");
     }
 
     #[test]

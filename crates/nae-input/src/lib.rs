@@ -10,6 +10,7 @@
 
 mod decoding;
 mod fit;
+mod folders;
 pub mod image;
 mod jpeg;
 pub mod layout;
@@ -25,6 +26,7 @@ pub use self::image::{
     DecodeError, MAX_DECODED, MAX_SIDE, PrepareError, TooLarge, decode, decode_upright, dimensions, is_image_name,
     parse, prepare, read,
 };
+pub use folders::FoldersAbove;
 pub use nae_onnx::metadata::Transforms;
 pub use name::path_name;
 pub use pixels::{InputError, Named, Pixels};

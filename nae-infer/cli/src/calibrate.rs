@@ -18,14 +18,14 @@ use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
 use crate::inputs::{batch_size, content, files, is_stdin};
-use crate::output::{printable, report, unless_closed};
+use crate::output::{note, printable, report, unless_closed};
 
 /// The probability of the printed interval of false-positive rates.
 const INTERVAL: f32 = 0.95;
 
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
-    let (paths, unread_paths) = expand(&arguments.images);
+    let (paths, unread_paths) = expand(&arguments.images, quiet);
     // The model may be replaced by the calibrated one, the images not, also those that are given by their folder.
     nae_onnx::file::check_output(&arguments.output, paths.iter().map(PathBuf::as_path))?;
     let limits = Limits::default();
@@ -123,14 +123,14 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
 }
 
 /// The files of the paths, each once, and the number of paths and parts of folders that cannot be read, which are reported.
-fn expand(images: &[PathBuf]) -> (Vec<PathBuf>, usize) {
+fn expand(images: &[PathBuf], quiet: bool) -> (Vec<PathBuf>, usize) {
     let (mut paths, mut unread) = (Vec::new(), 0);
     for path in images {
         let mut fail = |error: &anyhow::Error| {
             unread += 1;
             report(error);
         };
-        match files(path, false, &mut fail) {
+        match files(path, false, quiet, &mut fail) {
             Ok(files) => paths.extend(files),
             Err(error) => fail(&error),
         }
@@ -145,8 +145,9 @@ fn expand(images: &[PathBuf]) -> (Vec<PathBuf>, usize) {
         1 => "1 repetition is".to_owned(),
         more => format!("{more} repetitions are"),
     };
-    // A reader that is gone needs no notice.
-    let _ = writeln!(io::stderr(), "files given more than once are counted once: {repeated} left out");
+    if !quiet {
+        note(&format!("files given more than once are counted once: {repeated} left out"));
+    }
     (paths, unread)
 }
 

@@ -4,9 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use nae_infer::input::{MAX_FILE, is_image_name, table};
+use nae_infer::input::{FoldersAbove, MAX_FILE, is_image_name, table};
 use nae_onnx::file::{FileError, read_stream};
 use walkdir::{DirEntry, WalkDir};
+
+use crate::output::note;
 
 /// The name of standard input.
 const STDIN: &str = "-";
@@ -35,19 +37,29 @@ pub(crate) fn content(path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 /// The files of a path: the path itself, or the files of a folder and its sub-folders in the order of their names,
-/// without hidden ones. `failed` is called for each part of a folder that cannot be read, and the rest is read.
-pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::Error)) -> anyhow::Result<Vec<PathBuf>> {
+/// without hidden ones. `failed` is called for each part of a folder that cannot be read, and the rest is read. Files with other
+/// names are left out; a note says so, unless `quiet`.
+pub(crate) fn files(
+    path: &Path,
+    tables: bool,
+    quiet: bool,
+    failed: &mut dyn FnMut(&anyhow::Error),
+) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let is_shown = |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.');
     let is_batch = |path: &Path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"));
     let is_wanted = |path: &Path| if tables { table::is_table(path) } else { is_image_name(path) || is_batch(path) };
-    let (mut files, mut has_failed) = (Vec::new(), false);
-    for entry in WalkDir::new(path).follow_links(true).sort_by_file_name().into_iter().filter_entry(is_shown) {
+    let (mut files, mut others, mut has_failed) = (Vec::new(), Vec::new(), false);
+    let mut above = FoldersAbove::default();
+    let is_entered =
+        |entry: &DirEntry| is_shown(entry) && (!entry.file_type().is_dir() || above.enter(entry.path(), entry.depth()));
+    for entry in WalkDir::new(path).follow_links(true).sort_by_file_name().into_iter().filter_entry(is_entered) {
         match entry {
-            Ok(entry) if entry.file_type().is_file() && is_wanted(entry.path()) => files.push(entry.into_path()),
-            Ok(_) => {}
+            Ok(entry) if !entry.file_type().is_file() => {}
+            Ok(entry) if is_wanted(entry.path()) => files.push(entry.into_path()),
+            Ok(entry) => others.push(entry.into_path()),
             // If a link leads back, its files are read only once.
             Err(error) if error.loop_ancestor().is_some() => {}
             Err(error) => {
@@ -61,9 +73,13 @@ pub(crate) fn files(path: &Path, tables: bool, failed: &mut dyn FnMut(&anyhow::E
             }
         }
     }
+    let kind = if tables { "tables" } else { "images" };
     if files.is_empty() && !has_failed {
-        let kind = if tables { "tables" } else { "images" };
         bail!("{}: expected {kind} (by their names), found none", path.display());
+    }
+    if let ([first, ..], false) = (&others[..], quiet) {
+        let files = if others.len() == 1 { "1 file is" } else { &format!("{} files are", others.len()) };
+        note(&format!("{files} left out, such as {}: only {kind} are read, by their names", first.display()));
     }
     Ok(files)
 }

@@ -9,6 +9,12 @@ pub(crate) fn report(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 
+/// Prints a note to standard error.
+pub(crate) fn note(text: &str) {
+    // A reader that is gone needs no note.
+    let _ = writeln!(io::stderr(), "note: {}", printable(text));
+}
+
 /// Whether the reader of the output has stopped, as `head` does.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

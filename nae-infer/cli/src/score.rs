@@ -156,7 +156,7 @@ impl Run<'_> {
     fn all(&mut self, images: &[PathBuf], columns: Option<&Columns>) -> anyhow::Result<()> {
         let mut paths = Vec::new();
         for path in images {
-            match files(path, columns.is_some(), &mut |error| self.fail(error)) {
+            match files(path, columns.is_some(), self.quiet, &mut |error| self.fail(error)) {
                 Ok(files) => paths.extend(files),
                 Err(error) => self.fail(&error),
             }

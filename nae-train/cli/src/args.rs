@@ -41,7 +41,7 @@ Examples:
   nae-train deploy model.onnx --int8 --calibrate runs/mine -o model.nae
                                                 ... in 8 bits, with the loss of AUROC
 
-Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 130 after Ctrl-C.";
+Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 130 when Ctrl-C has ended it.";
 
 /// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
 ///

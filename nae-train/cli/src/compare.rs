@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use nae_lab::compare::{CompareError, Compared, Comparison, Part};
@@ -21,6 +21,13 @@ use crate::train::stop_on_interrupt;
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let base = preset::load(&args.preset)?;
+    if base.source().own_title().is_some() {
+        bail!(
+            "--preset: {} is of your own data, which have no classes to hold out; expected the preset of a data set with classes: \
+             for your own data, the report of a run compares its model with a plain autoencoder",
+            args.preset
+        );
+    }
     let comparisons: Vec<Comparison> = args
         .held_out
         .iter()
@@ -64,7 +71,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     }
     if args.json {
         out!("{json}")?;
-    } else if !args.quiet {
+    } else if !args.quiet || args.output.is_none() {
+        // Without a file, the tables are the only result of hours.
         comparisons.iter().zip(&results).try_for_each(|(comparison, result)| print(comparison, result))?;
     }
     Ok(Done::Whole)

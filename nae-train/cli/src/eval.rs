@@ -78,6 +78,9 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     }
     let device = Device::flex();
     let (config, _) = RunFolder::read(path)?;
+    if let Some(unfinished) = recorded::unfinished(path) {
+        errln!("warning: {unfinished}");
+    }
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.form(), config.source().samples());
     let engine = EngineChoice::Auto.engine(config.architecture())?;

@@ -17,6 +17,7 @@ use nae_train::{export, methods};
 
 use crate::Done;
 use crate::args::{ExportArgs, ExportFiles};
+use crate::output::{errln, outln};
 use crate::output_file;
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
@@ -31,6 +32,12 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared, &metadata)?;
+    if let Some(unfinished) = recorded::unfinished(&args.run) {
+        errln!("warning: {unfinished}");
+    }
+    if let Some(file) = &args.export.export {
+        outln!("model: {}", file.display())?;
+    }
     Ok(Done::Whole)
 }
 

@@ -1,8 +1,8 @@
 //! `nae-train` without a command: one complete run.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -15,7 +15,7 @@ use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
 use nae_train::interrupted::InterruptedRun;
 use nae_train::report::progress::Bars;
-use nae_train::report::{AUTOENCODER, Facts, Finished, FinishedRun, RESUME, RunFolder};
+use nae_train::report::{AUTOENCODER, Facts, Finished, FinishedRun, RESUME, Resume, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::train::Both;
 use nae_train::train::Ending;
@@ -62,7 +62,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
             (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
         }
     };
-    let stop = stop_on_interrupt()?;
+    let ended = Arc::new(OnceLock::new());
+    let stop = stop_on_interrupt_until(&ended)?;
 
     if args.trace_outliers {
         folder.trace(prepared.trace(engine, &device));
@@ -77,14 +78,15 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         bail!("the run folder is incomplete: {failure}");
     }
     if let Ending::Interrupted { update } = outcome.ending {
-        say_interrupted(args, &prepared, update, folder.path());
+        say_interrupted(args, &prepared, update, &folder);
         return Ok(Done::Interrupted);
     }
+    let _ = ended.set(format!("nae-train export {}", export_arguments(args, folder.path())));
     conclude(args, &Finished { prepared, outcome, engine, choices, started, earlier }, &mut folder, &device)?;
     Ok(Done::Whole)
 }
 
-fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder: &Path) {
+fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder: &RunFolder) {
     let done = match prepared.config.method() {
         MethodKind::Nae if update == 0 => "during pre-training".to_owned(),
         MethodKind::Nae => format!("after {} of NAE training", counted(update, "update")),
@@ -94,15 +96,16 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
         "interrupted {done}; what was best so far is in {}.\n\
          Continue it: nae-train --resume {}\n\
          Export it: nae-train export {}",
-        folder.display(),
-        resume_arguments(args, folder),
-        export_arguments(args, folder),
+        folder.path().display(),
+        resume_arguments(args, folder.path(), folder.outliers()),
+        export_arguments(args, folder.path()),
     );
 }
 
-/// The arguments that continue the run in `folder`, which was started with `args`.
-fn resume_arguments(args: &TrainArgs, folder: &Path) -> String {
-    let outliers = option("--outliers", args.outliers.as_deref());
+/// The arguments that continue the run in `folder`, which was started with `args` or, if these name no outliers, with `recorded`
+/// ones.
+fn resume_arguments(args: &TrainArgs, folder: &Path, recorded: Option<&str>) -> String {
+    let outliers = option("--outliers", args.outliers.as_deref().or(recorded.map(Path::new)));
     let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
     let strict = if args.strict { " --strict" } else { "" };
     format!("{}{outliers}{strict}{traced}", export_arguments(args, folder))
@@ -130,9 +133,8 @@ fn quoted(path: &Path) -> String {
 /// Calibrates, evaluates, reports and exports.
 fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
     let conclusion = run.conclude(device)?;
-    conclusion.report(run, device, folder)?;
-    folder.finish()?;
-    // The results are shown also if the model cannot be written.
+    // The results are shown also if the report or the model cannot be written, and the one is written if the other cannot be.
+    let reported = conclusion.report(run, device, folder).and_then(|()| Ok(folder.finish()?));
     let exported = export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata);
     let summary = conclusion.summary(run);
     if args.json {
@@ -145,6 +147,15 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
         format!(
             "the run has ended, and its model is in {}, but was not exported; export it: nae-train export {arguments}",
+            path.display()
+        )
+    })?;
+    reported.with_context(|| {
+        let file = args.export.export.as_ref().map(|file| format!(" and in {}", file.display())).unwrap_or_default();
+        let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
+        format!(
+            "the run has ended, and its model is in {}{file}, but its report was not written; export the model again: nae-train \
+             export {arguments}",
             path.display()
         )
     })?;
@@ -169,11 +180,12 @@ fn out(args: &TrainArgs) -> anyhow::Result<PathBuf> {
 
 fn refuse_interrupted(args: &TrainArgs, path: &Path) -> anyhow::Result<()> {
     if path.join(RESUME).exists() {
+        let outliers = Resume::read(path).ok().and_then(|resume| resume.facts.outliers);
         bail!(
             "{}: an interrupted run is there; go on with it: nae-train --resume {}; or choose another folder with --out, or \
              remove this one",
             path.display(),
-            resume_arguments(args, path)
+            resume_arguments(args, path, outliers.as_deref())
         );
     }
     Ok(())
@@ -263,7 +275,10 @@ fn from_preset(args: &TrainArgs, engines: EngineChoice) -> anyhow::Result<Job> {
 
 /// Prepares the continuation of a run.
 fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
-    let (prepared, resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
+    let (prepared, mut resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
+    if let Some(path) = &args.outliers {
+        resume.facts.outliers = Some(path.display().to_string());
+    }
     if !args.quiet {
         errln!("going on after {}", resume.snapshot);
     }
@@ -272,13 +287,25 @@ fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
 
 /// The first Ctrl-C asks the run to stop at the next update; the second ends the program.
 pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    stop_on_interrupt_until(&Arc::default())
+}
+
+/// The same until training has `ended`. From then on there is no update to stop at: the results are completed, and the
+/// second Ctrl-C ends the program without them. The value is the command that exports the model.
+fn stop_on_interrupt_until(ended: &Arc<OnceLock<String>>) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
+    let (flag, ended) = (Arc::clone(&stop), Arc::clone(ended));
     ctrlc::set_handler(move || {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(crate::INTERRUPTED));
         }
-        errln!("\nstopping after this update (Ctrl-C again to stop at once)");
+        match ended.get() {
+            None => errln!("\nstopping after this update (Ctrl-C again to stop at once)"),
+            Some(export) => errln!(
+                "\ntraining has ended; the results follow (Ctrl-C again to stop without them; the model is then exported by \
+                 {export})"
+            ),
+        }
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)

@@ -1,5 +1,6 @@
 //! Weights on disk, in safetensors files that are first written under a temporary name.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
@@ -31,15 +32,19 @@ pub enum CheckpointError {
     },
 }
 
-/// Writes the weights of `model` to `path`, atomically.
+/// Writes the weights of `model` to `path`, atomically, with the system's default permissions.
 ///
 /// # Errors
 /// [`CheckpointError::Write`] if the file cannot be written.
 pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
+    // The store makes files that only their owner can read, and others may use a run.
+    let permissions = File::create(&temporary).and_then(|file| Ok(file.metadata()?.permissions()));
+    let permissions = permissions.map_err(|error| failed(error.to_string()))?;
     let mut store = SafetensorsStore::from_file(&temporary).overwrite(true);
     model.save_into(&mut store).map_err(|error| failed(error.to_string()))?;
+    std::fs::set_permissions(&temporary, permissions).map_err(|error| failed(error.to_string()))?;
     std::fs::rename(&temporary, path).map_err(|error| failed(error.to_string()))
 }
 
@@ -57,7 +62,9 @@ pub fn blank(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
 pub fn load<M: Module>(blank: M, name: &str, path: &Path) -> Result<M, CheckpointError> {
     let failed = |reason: String| CheckpointError::Read { path: path.to_owned(), reason };
     let mut model = blank;
-    let result = model.load_from(&mut SafetensorsStore::from_file(path)).map_err(|error| failed(error.to_string()))?;
+    // With its own checks, the store lists all weights of another shape.
+    let mut store = SafetensorsStore::from_file(path).validate(false).allow_partial(true);
+    let result = model.load_from(&mut store).map_err(|error| failed(error.to_string()))?;
     if !result.missing.is_empty() || !result.errors.is_empty() {
         return Err(failed(format!(
             "it is not of {name}: {} weights missing, {} of another shape",
@@ -66,4 +73,25 @@ pub fn load<M: Module>(blank: M, name: &str, path: &Path) -> Result<M, Checkpoin
         )));
     }
     Ok(model)
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::config::preset;
+
+    /// Others may use a run, as far as the system's default permissions let them.
+    #[test]
+    fn weights_have_the_permissions_of_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = blank(preset::load("digits").unwrap().architecture(), &Device::flex());
+        let (weights, other) = (folder.path().join("weights.safetensors"), folder.path().join("other"));
+        save(&model, &weights).unwrap();
+        std::fs::write(&other, "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&weights), mode(&other));
+    }
 }

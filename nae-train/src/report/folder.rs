@@ -260,6 +260,16 @@ impl RunFolder {
         &self.path
     }
 
+    /// The outliers that the run was started or continued with, as given.
+    pub fn outliers(&self) -> Option<&str> {
+        self.facts.outliers.as_deref()
+    }
+
+    /// Whether the run in the folder at `path` has ended: its report is there.
+    pub fn has_ended(path: &Path) -> bool {
+        !path.join(RESUME).exists() && [RESULT, REPORT].iter().any(|name| path.join(name).exists())
+    }
+
     /// The device of the run's computation.
     pub fn device(&self) -> DeviceChoice {
         self.facts.device
@@ -274,11 +284,10 @@ impl RunFolder {
     /// Writes `text` as the report, `figure` as its picture, `page` for a browser, and `result` for programs.
     ///
     /// # Errors
-    /// [`RunFolderError`] if a file cannot be written.
+    /// [`RunFolderError`] if a file cannot be written. The small files come first, and each is complete or not there.
     pub fn report(&self, text: &str, figure: &str, page: &str, result: &str) -> Result<(), RunFolderError> {
-        for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page), (RESULT, result)] {
-            let file = self.path.join(name);
-            fs::write(&file, content).map_err(io(&file))?;
+        for (name, content) in [(RESULT, result), (REPORT, text), (FIGURE, figure), (PAGE, page)] {
+            file::write(self.path.join(name), content.as_bytes())?;
         }
         Ok(())
     }

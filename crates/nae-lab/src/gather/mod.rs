@@ -86,6 +86,14 @@ pub enum GatherError {
         /// The folders.
         folders: [PathBuf; 2],
     },
+    /// None of the runs has ended.
+    #[error("{}: the run has not ended, nor has any other of {number}: continue it by `nae-train --resume`", first.display())]
+    Unfinished {
+        /// The first of the folders.
+        first: PathBuf,
+        /// The number of folders.
+        number: usize,
+    },
     /// No folder was given.
     #[error("expected folders of runs or of an experiment, found none")]
     NoFolders,

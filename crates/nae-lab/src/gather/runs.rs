@@ -76,6 +76,9 @@ struct Run {
 /// The table of the runs in `folders`, which differ only in their seeds.
 pub(super) fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let (unfinished, ended): (Vec<_>, Vec<_>) = folders.iter().cloned().partition(|folder| is_unfinished(folder));
+    if let ([first, ..], []) = (&unfinished[..], &ended[..]) {
+        return Err(GatherError::Unfinished { first: first.clone(), number: unfinished.len() });
+    }
     let mut all: Vec<(&PathBuf, Run)> = Vec::new();
     for folder in &ended {
         let run = Run::read(folder)?;

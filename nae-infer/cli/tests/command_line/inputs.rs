@@ -4,7 +4,7 @@ use assert_cmd::Command;
 use nae_infer::Detector;
 use nae_infer::image::ImageFormat;
 use predicates::prelude::*;
-use predicates::str::{contains, is_empty};
+use predicates::str::{contains, diff, is_empty};
 
 use super::{Folder, lines};
 
@@ -206,4 +206,30 @@ fn a_folder_is_scored_but_for_what_cannot_be_read() {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.contains(expected) && found.matches("f/").count() == 1, "{said}");
     }
+}
+
+/// A camera that changes the form of its files would otherwise look as if all was normal.
+#[test]
+fn files_of_a_folder_that_are_left_out_are_counted() {
+    let folder = Folder::new();
+    let inside = folder.path("f");
+    std::fs::create_dir_all(inside.join("sub")).unwrap();
+    for name in ["a.png", "b.heic", "sub/c.gif", ".hidden"] {
+        std::fs::copy(folder.path("a.png"), inside.join(name)).unwrap();
+    }
+    let note = "note: 2 files are left out, such as f/b.heic: only images are read, by their names\n";
+    folder.run(&["score", "model.onnx", "f"]).success().stderr(diff(note));
+    folder.run(&["score", "model.onnx", "f", "--quiet"]).success().stderr(is_empty());
+}
+
+/// `all/f` would be found again as `all/f/up/f`.
+#[test]
+#[cfg(unix)]
+fn files_are_scored_once_also_below_a_link_to_a_folder_above() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("all/f")).unwrap();
+    std::fs::copy(folder.path("a.png"), folder.path("all/f/a.png")).unwrap();
+    std::os::unix::fs::symlink("..", folder.path("all/f/up")).unwrap();
+    let output = folder.run(&["score", "model.onnx", "all/f", "--json"]).success();
+    assert_eq!(lines(&output.get_output().stdout).len(), 1);
 }

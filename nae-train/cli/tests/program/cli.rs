@@ -225,7 +225,8 @@ fn every_method_trains_and_exports() {
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, replaced(&text, "method = \"vae\"", "method = \"nae\"")).unwrap();
     let message = refused(nae_train().arg("export").arg(path.join("vae")).arg("--export").arg(path.join("no.onnx")));
-    assert!(message.contains("checkpoint.safetensors") && message.contains("missing"), "{message}");
+    assert!(message.contains("checkpoint.safetensors: the checkpoint cannot be read: it is not of"), "{message}");
+    assert!(message.contains(" weights missing, 0 of another shape"), "{message}");
 }
 
 /// On-manifold initialization with a replay buffer, which the second update draws from; the engines draw the same
@@ -333,8 +334,31 @@ fn an_interrupted_run_can_be_exported() {
     assert!(!folder.path().join("run.onnx").exists());
 
     let model = folder.path().join("model.onnx");
-    let output = run(nae_train().arg("export").arg(folder.path().join("run")).arg("--export").arg(&model));
+    let broken = folder.path().join("run");
+    let output = run(nae_train().arg("export").arg(&broken).arg("--export").arg(&model));
     assert!(output.status.success() && model.exists(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("model: {}\n", model.display()));
+    // It is an autoencoder that was not trained to its end, and neither the model nor its figures show that.
+    let warning = "/run: the run was interrupted after";
+    assert!(String::from_utf8(output.stderr).unwrap().contains(warning));
+    let output = run(nae_train().arg("eval").arg(&broken));
+    assert!(
+        output.status.success() && String::from_utf8(output.stderr.clone()).unwrap().contains(warning),
+        "{output:?}"
+    );
+    let message = refused(nae_train().arg("gather").arg(&broken));
+    assert!(message.contains("/run: the run has not ended"), "{message}");
+}
+
+#[test]
+fn a_comparison_that_is_not_written_is_printed_also_if_quiet() {
+    let folder = TempDir::new().unwrap();
+    let short = short(folder.path());
+    let output = run(nae_train()
+        .args(["compare", "--seeds", "1", "--held-out", "1", "--latent-dims", "8", "-q", "--preset"])
+        .arg(short));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && printed.contains("digit 1") && output.stderr.is_empty(), "{printed}");
 }
 
 #[test]
@@ -371,6 +395,7 @@ fn bad_input_is_refused_by_name() {
     let target = path.join("other.onnx");
     let message = refused(nae_train().arg("export").arg(path.join("run")).arg("--export").arg(&target));
     assert!(message.contains("checkpoint.safetensors") && !target.exists(), "{message}");
+    assert!(message.contains(": 0 weights missing, ") && message.ends_with(" of another shape\n"), "{message}");
 }
 
 #[test]

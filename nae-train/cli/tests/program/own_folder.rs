@@ -1,6 +1,7 @@
 //! What a run replaces, and what it refuses before and after training.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -133,5 +134,36 @@ fn a_run_that_cannot_be_exported_leaves_its_report() {
     assert!(path.join("one/report.html").exists() && path.join("one/result.json").exists());
     let mut export = nae_train();
     export.arg("export").arg(path.join("one")).arg("--data").arg(&data).arg("--export").arg(path.join("model.onnx"));
-    assert!(run(&mut export).status.success());
+    let output = run(&mut export);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let message =
+        refused(nae_train().args(["compare", "--data"]).arg(&data).arg("--preset").arg(path.join("one/config.toml")));
+    assert!(message.contains("no classes to hold out"), "{message}");
+}
+
+#[test]
+fn a_run_whose_report_cannot_be_written_is_exported_and_prints_its_results() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "mine", 60);
+    let mut command = nae_train();
+    command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "4s"]);
+    command.arg("--export").arg(path.join("model.onnx"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !path.join("one/config.toml").exists() {
+        assert!(Instant::now() < deadline, "no run folder after two minutes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Where the page belongs.
+    std::fs::create_dir(path.join("one/report.html")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("report.html") && said.contains("nae-train export") && said.contains("model.onnx, but"),
+        "{said}"
+    );
+    assert!(printed.contains("threshold") && printed.contains("run folder:"), "{printed}");
+    assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
 }

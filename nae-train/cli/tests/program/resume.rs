@@ -209,6 +209,8 @@ fn after_ctrl_c_a_run_goes_on() {
     // Starting over there would lose it.
     let message = refused(&mut start(path, "broken", &preset));
     assert!(message.contains("--resume") && message.contains("--out"), "{message}");
+    // The outliers that the run was started with are kept.
+    assert!(message.contains(&format!("--outliers '{}'", outliers.display())), "{message}");
     let message = refused(start(path, "broken", &preset).arg("--outliers").arg(&outliers));
     assert!(message.contains(&format!("--outliers '{}'", outliers.display())), "{message}");
 
