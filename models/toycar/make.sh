@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains the detector of machine sounds and the plain autoencoder beside it, quantises, and measures all of it, down to
+# Trains the detector of machine sounds and the plain autoencoder beside it, quantizes, and measures all of it, down to
 # the energies of every window of every test clip under QEMU. Some ten minutes of two cores, and what tests/qemu.sh takes.
 #
 #   models/toycar/make.sh DATA OUT     DATA is the folder that has mlperf-tiny-ad01; models and runs go to OUT

@@ -4,9 +4,11 @@
 //! the `.nae` model format and the engine that runs it.
 //!
 //! It uses no `std` and no heap, panics on no input, and contains `unsafe` only in two folders of assembly for
-//! Cortex-M. (In a build with overflow checks, the public functions of [`kernels::int8`] can panic on windows and shapes
-//! that the parser would refuse.) Training, ONNX, image files, and the host's side of a `.nae` file, which plans and
-//! writes it, are in other crates (see `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
+//! Cortex-M. A program of the parser, the engine, calibration, decisions and features of sound
+//! (`firmware-example/src/bin/panic-free.rs`) links only if no panic can be reached. (In a build with overflow checks,
+//! the public functions of [`kernels::int8`] can panic on windows and shapes that the parser would refuse.) Training,
+//! ONNX, image files, and the host's side of a `.nae` file, which plans and writes it, are in other crates (see
+//! `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
 //!
 //! | module | contents |
 //! |---|---|

@@ -12,7 +12,9 @@ use nae_core::kernels::int8::{self, L2Normalize, Layout, Multiplier, Range};
 use nae_core::layer::{Activation, Element, Padding};
 use nae_core::model::{Geometry, Int8Linear, Kind, LayerFault, Linear, Model, ModelError, Operation, Record, Span};
 use nae_core::quantization::Quantization;
-use nae_graph::{AveragePool2d, Dense, Graph, GraphError, Int8Layer, Int8Operation, emit};
+use nae_graph::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GraphError, GroupNormalize, Int8Layer, Int8Operation, emit,
+};
 use proptest::prelude::*;
 
 /// Puts the right checksum and length into a file that is long enough to have them.
@@ -277,6 +279,33 @@ fn faults_of_8_bit_models_are_named() {
     // The first multiplier of the addition: its shift must not be above 0.
     let addition = parameters + 4 * word(128 + 80 * 13 + 72);
     assert_eq!(fault(addition + 4, &1i32.to_le_bytes()), named(13, LayerFault::Quantization));
+}
+
+/// What a small file can ask for again and again without computing anything: phases without places, rows of one place, groups
+/// of one channel. The number of operations is what a host limits.
+#[test]
+fn files_that_mostly_start_parts_of_layers_count_these() {
+    let scale = Quantization::new(0.02, 3).unwrap();
+    let mut phases = Graph::new(Shape::vector(4));
+    let mut rows = Graph::new(Shape::new(4, 1000, 1));
+    (phases.element, rows.element) = (Element::I8(scale), Element::I8(scale));
+    for _ in 0..255 {
+        let up = ConvTranspose2d::from_iohw(&[0.5; 16], [4, 4, 1, 1], None).unwrap().with_stride([16, 16]);
+        let up = up.with_parameters(vec![1; 16], vec![0; 4]);
+        phases.push(Int8Layer::new(Int8Operation::ConvTranspose2d(up, vec![0.01]), scale));
+    }
+    let conv = Conv2d::from_oihw(&[0.5; 16], [4, 4, 1, 1], None).unwrap();
+    let conv = conv.with_parameters(vec![1; 16], vec![0; 4]);
+    rows.push(Int8Layer::new(Int8Operation::Conv2d(conv, vec![0.01]), scale));
+    let mut groups = Graph::new(Shape::new(240, 4, 4));
+    groups.push(GroupNormalize { groups: 240, scale: vec![1.0; 240], shift: vec![0.0; 240], epsilon: 1e-5 });
+    for (graph, parts) in [(&phases, 255 * 256), (&rows, 1000), (&groups, 240 * 16)] {
+        let file = emit(graph).unwrap();
+        assert!(file.len() < 40_000, "{} bytes", file.len());
+        let operations = Model::parse(&file).unwrap().operations();
+        assert!(operations > 50 * parts, "{operations}");
+        assert_eq!(try_to_run(&file), Ok(()));
+    }
 }
 
 /// If layers could share weights, each would check them again: parsing would take the length times the number of layers.

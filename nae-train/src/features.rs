@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use burn::tensor::Device;
 use nae_data::{Fill, ImageSet, Part, Parts, Split, squares};
 use nae_features::{Backbone, Front};
 use nae_onnx::check::Limits;
@@ -14,12 +16,19 @@ use nae_onnx::file;
 use rand::Rng;
 
 use crate::config::FeatureSettings;
+use crate::engine::Engine;
+use crate::eval::decided;
 use crate::eval::table::{Column, OutlierSet, defects, neighbours_column};
 use crate::methods::Decision;
 use crate::methods::reference::{Mahalanobis, NearestNeighbours};
 
 /// The side of artificial defects is an image's shorter side divided by this.
 const DEFECT: usize = 8;
+
+/// The number of sets of artificial defects that are evaluated.
+const DEFECT_SETS: usize = 3;
+/// The number of images that the time of evaluation is measured on.
+const MEASURED: usize = 4;
 
 /// An error for a frozen network that a run cannot use. Its text contains the file, what was expected, what was found,
 /// and what to do.
@@ -129,6 +138,23 @@ impl Features {
             decision: Decision::Reconstruction,
         };
         [mahalanobis, neighbours_column(&self.neighbours)]
+    }
+
+    /// The expected time of the evaluation of the test images, of artificial defects in them and of `given` outliers whose
+    /// features are known, by the references; measured on some images.
+    pub fn evaluation_time(&self, given: usize, device: &Device) -> Duration {
+        let some = self.test.some_units(MEASURED);
+        let started = Instant::now();
+        let Ok(places) = self.of(&some) else { return Duration::ZERO };
+        let features = started.elapsed();
+        for Column { model, decision, .. } in self.references() {
+            decided(model, decision, &places, Engine::Burn, device);
+        }
+        let all = started.elapsed();
+        let (measured, test) = (some.len().max(1) as f64, self.test.len());
+        // The features of the test images are known, too.
+        features.mul_f64((DEFECT_SETS * test) as f64 / measured)
+            + (all - features).mul_f64(((DEFECT_SETS + 1) * test + given) as f64 / measured)
     }
 
     /// The test images with artificial defects; `gray_selects` says whether those of one grey level are the selection set.

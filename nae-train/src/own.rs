@@ -63,6 +63,8 @@ pub struct Wishes {
     /// The form of images. If `None`, tiles or features are used if they are requested; otherwise the best form is
     /// determined if the run has a minute or more.
     pub form: Option<OwnForm>,
+    /// Outliers for evaluation. They are read with the data, so that their time is part of that of the run.
+    pub outliers: Option<PathBuf>,
     /// The class kept out of training.
     pub held_out: Option<u8>,
     /// The probability with which the threshold keeps its false-positive rate; if `None`, it does so on average.
@@ -83,6 +85,7 @@ impl Default for Wishes {
             missing: Missing::Refuse,
             window: None,
             form: None,
+            outliers: None,
             held_out: None,
             confidence: None,
         }
@@ -335,6 +338,9 @@ pub fn plan(
             .map_err(OwnError::given("--confidence"))?;
     }
 
+    if let Some(path) = &wishes.outliers {
+        prepared.add_outliers(path, wishes.corrupt).map_err(OwnError::given("--outliers"))?;
+    }
     let train = prepared.split.train.len();
     let (config, schedule) = match wishes.length {
         _ if let Some((_, distance)) = fitted => {
@@ -342,7 +348,14 @@ pub fn plan(
         }
         Length::Time(time) => {
             let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
-            let config = plan::schedule(&prepared.config, train, &speed, time.saturating_sub(started.elapsed()))?;
+            let evaluation = prepared.evaluation_time(device);
+            let taken = started.elapsed();
+            let left = time.saturating_sub(taken + evaluation);
+            let config = plan::schedule(&prepared.config, train, &speed, left)?;
+            let expected = plan::duration(&config, train, &speed);
+            if expected > left.mul_f64(TOO_SHORT) {
+                prepared.warnings.push(too_short(time, taken, expected + evaluation));
+            }
             let schedule = plan::describe(&config, train, &speed);
             (config, format!("{schedule}, for {} in all", humantime::format_duration(time)))
         }
@@ -360,6 +373,21 @@ pub fn plan(
     choices.push(schedule);
     prepared.config = config;
     Ok(Planned { prepared, engine, choices })
+}
+
+/// A schedule of more than this many times the time that is left gives a warning; what is measured varies by less.
+const TOO_SHORT: f64 = 1.5;
+
+/// The warning that a requested `time` is too short for what has been `taken` and for the `rest` of the shortest run.
+fn too_short(time: Duration, taken: Duration, rest: Duration) -> String {
+    format!(
+        "the run takes about {:.0} s in place of {}: reading and preparing the data took {:.0} s, and the rest of the shortest run \
+         takes about {:.0} s; give it more time",
+        (taken + rest).as_secs_f64(),
+        humantime::format_duration(time),
+        taken.as_secs_f64(),
+        rest.as_secs_f64(),
+    )
 }
 
 /// Chooses the form of images: the requested one, or the best one in a trial.

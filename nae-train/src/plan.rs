@@ -316,6 +316,16 @@ pub(crate) fn batches(config: &Config, train_images: usize) -> usize {
     train_images.div_ceil(config.pretraining().batch_size).max(1)
 }
 
+/// The expected time of a schedule, without evaluation.
+pub fn duration(config: &Config, train_images: usize, speed: &Speed) -> Duration {
+    let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
+    let looks = updates / config.stopping().every.max(1);
+    let times = |each: Duration, count: usize| each.mul_f64(count as f64);
+    times(speed.pretraining, epochs * batches(config, train_images))
+        + times(speed.normalizing, updates)
+        + times(speed.look, looks)
+}
+
 /// Describes the schedule, with the expected time.
 pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
     let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
@@ -358,7 +368,9 @@ mod tests {
             let pretraining = config.pretraining().epochs * train.div_ceil(128);
             let updates = config.training().updates;
             let looks = updates / config.stopping().every;
-            let seconds = pretraining as f64 * 0.01 + updates as f64 * 0.1 + (looks + EVALUATION) as f64 * 0.05;
+            let seconds = pretraining as f64 * 0.01 + updates as f64 * 0.1 + looks as f64 * 0.05;
+            assert!((duration(&config, train, &SPEED).as_secs_f64() - seconds).abs() < 1e-6, "{seconds}");
+            let seconds = seconds + EVALUATION as f64 * 0.05;
             let time = time.as_secs_f64();
             assert!(seconds < time && seconds > 0.8 * time.min(831.0), "{minutes} min, {train} images: {seconds} s");
             assert!(looks >= LOOKS, "{looks}");

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use burn::tensor::{Device, Tensor};
 use nae_core::calibration::{CalibrationError, count_for_confidence, count_for_rate};
@@ -312,6 +313,14 @@ impl Prepared {
             None => outlier_sets(&self.split, &self.config, rng.rng()),
         };
         self.outliers.iter().cloned().chain(made).collect()
+    }
+
+    /// The expected time of an evaluation's parts that do not depend on the model: features of synthetic outliers, and the
+    /// reference detectors on all images. Zero for a run without features, whose evaluation is short.
+    pub fn evaluation_time(&self, device: &Device) -> Duration {
+        let Some(features) = self.features() else { return Duration::ZERO };
+        let given: usize = self.outliers.iter().map(|set| set.images.units().len()).sum();
+        features.evaluation_time(given, device)
     }
 
     /// Tracks models against every outlier set during training, for studies.

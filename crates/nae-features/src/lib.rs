@@ -20,6 +20,6 @@ mod whitening;
 pub use backbone::{Backbone, BackboneError};
 pub use embedding::Embedding;
 pub use frechet::frechet_distance;
-pub use front::Front;
+pub use front::{Front, FrontError};
 pub use places::{NotOfVectors, per_place};
 pub use whitening::{Moments, Projection};

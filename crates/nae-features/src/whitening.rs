@@ -63,6 +63,15 @@ impl Moments {
         self.sums.iter().zip(&self.around).map(|(sum, around)| around + sum / count).collect()
     }
 
+    /// The number of features that are not the same in all vectors. Those that are not finite count.
+    pub fn varying(&self) -> usize {
+        let (mean, covariance) = (self.mean(), self.covariance());
+        let varies = |&feature: &usize| {
+            !covariance[(feature, feature)].is_finite() || deviation(&mean, &covariance, feature).is_some()
+        };
+        (0..mean.len()).filter(varies).count()
+    }
+
     /// The covariance: mean products of differences from the mean, divided by the number of vectors.
     pub fn covariance(&self) -> DMatrix<f64> {
         let (count, n) = (self.count.max(1) as f64, self.sums.len());
@@ -71,6 +80,12 @@ impl Moments {
             self.products[i * (i + 1) / 2 + j] / count - self.sums[i] / count * self.sums[j] / count
         })
     }
+}
+
+/// The standard deviation of a feature; `None` if it is constant up to rounding.
+fn deviation(mean: &[f64], covariance: &DMatrix<f64>, feature: usize) -> Option<f64> {
+    let deviation = covariance[(feature, feature)].max(0.0).sqrt();
+    (deviation > 1e-6 * mean[feature].abs().max(1e-6)).then_some(deviation)
 }
 
 /// A linear map of the features of a place: y = Wx + b.
@@ -98,10 +113,7 @@ impl Projection {
         let components = components.min(features);
         // A constant feature has no information, and must not be divided by its rounding noise.
         let scale: Vec<f64> = (0..features)
-            .map(|i| {
-                let deviation = covariance[(i, i)].max(0.0).sqrt();
-                if deviation > 1e-6 * mean[i].abs().max(1e-6) { 1.0 / deviation } else { 0.0 }
-            })
+            .map(|feature| deviation(&mean, &covariance, feature).map_or(0.0, |deviation| 1.0 / deviation))
             .collect();
         let correlation = DMatrix::from_fn(features, features, |i, j| covariance[(i, j)] * scale[i] * scale[j]);
         let eigen = SymmetricEigen::new(correlation);

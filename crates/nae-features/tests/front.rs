@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use nae_core::Shape;
-use nae_features::{Backbone, BackboneError, Front, Moments, Projection, per_place};
+use nae_features::{Backbone, BackboneError, Front, FrontError, Moments, Projection, per_place};
 use nae_graph::{Dense, Graph, Op};
 use nae_onnx::builder::{Conv2d, Dim, Gemm, GraphBuilder, Pool2d};
 use nae_simd::{Options, Planes, Program, Size, Workspace};
@@ -179,6 +179,23 @@ fn a_network_of_vectors_sees_each_place_by_itself() {
     assert_eq!(per_place(&mut maps, read, &network).unwrap_err().node, 8);
 }
 
+/// The same numbers for all images would be taken for copies of each other.
+#[test]
+fn features_that_say_nothing_are_refused() {
+    let mut graph = GraphBuilder::new("blind");
+    let image = graph.image_input("image", [3, 8, 8]).unwrap();
+    let blind = Conv2d::new(2, [1, 1], &[0.0; 6], Some(&[0.25, 1e6]));
+    let map = graph.conv2d("blind", image, &blind).unwrap();
+    graph.output("map", map).unwrap();
+    let backbone = Backbone::parse(&graph.finish_bytes().unwrap(), &[]).unwrap();
+    let mut numbers = Numbers(7);
+    let images = [numbers.some(3 * 64), numbers.some(3 * 64)];
+    match Front::fit(&backbone, &[&images[0], &images[1]], 2) {
+        Err(FrontError::Constant { features: 2 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn what_is_no_backbone_is_said() {
     let parse = |onnx: &[u8], outputs: &[&str]| {
@@ -206,7 +223,7 @@ fn what_is_no_backbone_is_said() {
     let relu = graph.relu("rectified", input).unwrap();
     graph.output("relu", relu).unwrap();
     let onnx = graph.finish_bytes().unwrap();
-    assert!(matches!(parse(&onnx, &[]), BackboneError::NoMaps { .. }));
+    assert!(matches!(parse(&onnx, &[]), BackboneError::Input { .. }), "the input comes first");
     assert!(matches!(parse(&onnx, &["relu"]), BackboneError::Input { .. }));
     let mut graph = GraphBuilder::new("wide");
     let input = graph.image_input("image", [3, 8, 16]).unwrap();
@@ -214,6 +231,18 @@ fn what_is_no_backbone_is_said() {
     graph.output("relu", relu).unwrap();
     let error = parse(&graph.finish_bytes().unwrap(), &[]).to_string();
     assert!(error.contains("square") && error.contains("[N, 3, 8, 16]"), "{error}");
+    let error = parse(&backbone(16), &["fine", "middle", "fine"]).to_string();
+    assert!(error.contains("`fine` was named twice"), "{error}");
+    // One place, by a layer that is not supported, and no other output.
+    let mut graph = GraphBuilder::new("pooled");
+    let image = graph.image_input("image", [3, 8, 8]).unwrap();
+    let pool = Pool2d { kernel: [8; 2], stride: [8; 2], padding: [0; 4] };
+    let pooled = graph.max_pool2d("all", image, &pool).unwrap();
+    graph.output("pooled", pooled).unwrap();
+    let onnx = graph.finish_bytes().unwrap();
+    assert!(matches!(parse(&onnx, &["pooled"]), BackboneError::OnePlace { height: 1, width: 1, .. }));
+    let error = parse(&onnx, &[]).to_string();
+    assert!(error.contains("`pooled` [N, 3, 1, 1]") && error.contains("export the network"), "{error}");
     // Nothing to whiten by.
     assert_eq!(Moments::new(3).count(), 0);
 }

@@ -50,7 +50,7 @@
 //!
 //! | what | item | test |
 //! |---|---|---|
-//! | 8 Gaussians | [`Mixture::eight_gaussians`](crate::density::Mixture::eight_gaussians) | `crates/nae-lab/src/density/mixture.rs` `the_ring_is_the_papers`; `crates/nae-lab/src/density/grid.rs` `the_eight_gaussians_are_normalised` |
+//! | 8 Gaussians | [`Mixture::eight_gaussians`](crate::density::Mixture::eight_gaussians) | `crates/nae-lab/src/density/mixture.rs` `the_ring_is_the_papers`; `crates/nae-lab/src/density/grid.rs` `the_eight_gaussians_are_normalized` |
 //! | densities on [−4, 4]² and their distances | [`GridDensity`](crate::density::GridDensity) | `crates/nae-lab/src/density/grid.rs` `distances_between_gaussians` |
 //! | the experiment | [`gaussians8`](crate::experiments::gaussians8) | `nae-train/tests/method/presets.rs` `eight_gaussians_have_the_papers_numbers` |
 //! | tables of AUROC on MNIST: hold-out, other data, pre-training, sampling parameters, D_z | [`detection`](crate::experiments::detection) | `crates/nae-lab/src/experiments/detection/settings.rs` `every_experiment_can_be_made_at_every_scale`; `nae-train/cli/tests/program/reproduce.rs` `held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were` |
@@ -87,7 +87,7 @@
 //! | FCRes2 | [`fc_res2`](nae_train::arch::fc_res2) | `nae-train/src/arch/fc_res.rs` `parameters_as_counted_by_hand` |
 //! | Conv28 | [`conv28`](nae_train::arch::conv28) | `nae-train/src/arch/conv28.rs` `parameters_as_counted_by_hand` |
 //! | Conv32 | [`conv32`](nae_train::arch::conv32) | `nae-train/src/arch/conv32.rs` `parameters_as_counted_by_hand` |
-//! | Conv32Big | [`conv32_big`](nae_train::arch::conv32_big) | `nae-train/src/arch/conv32_big.rs` `parameters_as_counted_by_hand`, `every_weight_of_the_encoder_is_normalised` |
+//! | Conv32Big | [`conv32_big`](nae_train::arch::conv32_big) | `nae-train/src/arch/conv32_big.rs` `parameters_as_counted_by_hand`, `every_weight_of_the_encoder_is_normalized` |
 //! | Conv64 | [`conv64`](nae_train::arch::conv64) | `nae-train/src/arch/conv64.rs` `parameters_as_counted_by_hand` |
 //! | the code's CIFAR-10 pair | [`igebm32`](nae_train::arch::igebm32) | `nae-train/src/arch/igebm.rs` `parameters_as_counted_by_hand` |
 //! | FCRes, Res, ResUp, ResAtt | [`blocks`](nae_train::arch::blocks) | `nae-train/src/arch/blocks.rs` `shapes_and_parameters_as_in_the_paper` |

@@ -177,6 +177,7 @@ impl Request {
             features: self.features.clone().map(|file| (file, self.feature_outputs.clone())),
             missing,
             window: window.map(|rows| RowWindow { rows, stride: window_stride.unwrap_or((rows / 4).max(1)) }),
+            outliers: self.outliers.clone(),
             held_out: self.held_out,
             confidence: self.confidence,
             form: self.form.as_deref().map(form).transpose()?,
@@ -226,7 +227,7 @@ impl Request {
         }
         let config = Config::new(raw).map_err(|error| Failure::new(&error))?;
         // Fails before the training if the model cannot be returned.
-        export::check(config.method()).map_err(|error| Failure::new(&error))?;
+        export::check(&config).map_err(|error| Failure::new(&error))?;
         let engine = choice.engine(config.architecture()).map_err(|error| Failure::new(&error))?;
         let mut prepared = Prepared::new(config, self.seed(), self.data.as_deref(), self.corrupt())?;
         prepared.check_counts()?;
@@ -260,7 +261,9 @@ impl Request {
         let device = opened.device;
         let Begun { planned, resume } = self.begun(&device, started)?;
         let Planned { mut prepared, engine, choices } = planned;
-        if let Some(outliers) = &self.outliers {
+        // A plan for one's own data has read the outliers already.
+        let is_planned = resume.is_none() && self.preset.is_none() && self.data.is_some();
+        if let (Some(outliers), false) = (&self.outliers, is_planned) {
             prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))?;
         }
         let every = seconds("checkpoint_every", self.checkpoint_every)?;

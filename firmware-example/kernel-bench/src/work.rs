@@ -74,7 +74,7 @@ const fn work(kind: Kind, [side, channels]: [usize; 2], kernel: usize, outputs: 
 }
 
 /// The layers, in the order of the table.
-pub const WORKS: [Work; 44] = [
+pub const WORKS: [Work; 45] = [
     work(Kind::Dense, [1, 640], 1, 128),
     work(Kind::Dense, [1, 128], 1, 128),
     work(Kind::Dense, [1, 128], 1, 8),
@@ -121,6 +121,8 @@ pub const WORKS: [Work; 44] = [
     work(Kind::Energy, [1, 256], 1, 256),
     // In four phases; results are clamped once, after all of them.
     Work { stride: 2, padding: 1, relu: true, ..work(Kind::Transposed, [8, 8], 4, 8) },
+    // Of 256 phases one has a place; the others are passed over.
+    Work { stride: 16, ..work(Kind::Transposed, [1, 4], 1, 4) },
 ];
 
 /// A small layer; each number gives another, any of them of any kind.

@@ -2,14 +2,15 @@
 #![no_main]
 #![allow(unsafe_code)]
 //! A device that takes a model, images and sound from outside: it parses bytes that are unknown to the compiler, runs
-//! the engine with every operator, f32 and 8-bit, converts samples to log-mel features, and decides by calibration,
-//! alarm filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is
-//! left, this does not link. Unsafe code is used for that declaration only.
+//! the engine with every operator, f32 and 8-bit, converts samples to log-mel features, decides by calibration, alarm
+//! filter and drift watch, and makes calibrations of its own. The panic handler calls a function that does not exist: if
+//! any path to a panic is left, this does not link. Unsafe code is used for that declaration only.
 
 use core::hint::{black_box, spin_loop};
 #[cfg(target_arch = "arm")]
 use cortex_m as _; // its critical section
 use nae_core::audio::{FrameWindow, HOP, LogMel};
+use nae_core::calibration::{self, Calibration, CalibrationError, Collector, Spacing};
 use nae_core::drift::PageHinkley;
 use nae_core::engine::Engine;
 use nae_core::model::Model;
@@ -42,6 +43,34 @@ fn listen() {
     black_box(log_mel.push(black_box(&[0.0; HOP])).is_ok());
 }
 
+/// Calibrates on the device: from energies that arrive one by one, from a slice, and from a table that was stored.
+fn calibrate(energies: &mut [f32]) -> Result<(), CalibrationError> {
+    let mut collector = Collector::<64>::new();
+    for energy in energies.iter() {
+        black_box(collector.observe(*energy).is_ok());
+    }
+    black_box((collector.len(), collector.is_empty()));
+    ask(&collector.finish()?)?;
+    ask(&Calibration::from_sorted(energies)?)?;
+    ask(&Calibration::from_energies(energies)?)?;
+    let stored = Calibration::from_table(black_box(1000), black_box(Spacing::Even), energies)?;
+    ask(&stored.view().to_owned())
+}
+
+/// Asks a calibration all that there is to ask.
+fn ask(calibration: &Calibration) -> Result<(), CalibrationError> {
+    let (rate, confidence) = (black_box(0.05), black_box(0.9));
+    black_box(calibration.threshold(rate)?);
+    black_box(calibration.p_value(black_box(1.0))?);
+    black_box(calibration.rate_interval(rate, confidence)?);
+    let (count, table) = (calibration.count(), calibration.table().len());
+    black_box((calibration::confident_rate(count, rate, confidence)?, table));
+    black_box(calibration::count_for_rate(rate)?);
+    black_box(calibration::count_for_confidence(rate, confidence)?);
+    black_box(calibration::share_interval(count, table, confidence)?);
+    Ok(())
+}
+
 /// Decides from a score and a verdict, with settings that are unknown to the compiler.
 fn decide(score: Score, verdict: Option<Verdict>) -> bool {
     let settings = AlarmSettings::new(black_box(3), black_box(1), black_box(5));
@@ -59,6 +88,7 @@ fn main() -> ! {
     let (file, arena) = (black_box(&file[..]), black_box(&mut arena[..]));
     let (image, reals) = (black_box(&mut image[..]), black_box(&mut reals[..]));
     listen();
+    black_box(calibrate(reals).is_ok());
     if let Ok(model) = Model::parse(file) {
         let bytes = black_box(&[0; 64][..]);
         black_box(model.quantize_bytes(bytes, image).is_ok());

@@ -83,19 +83,19 @@ fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
 
 #[test]
 fn cortex_m4f() {
-    let recorded = if FLOAT { 1_605_621 } else { 897_664 };
+    let recorded = if FLOAT { 1_605_621 } else { 897_735 };
     check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), recorded);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    let recorded = if FLOAT { 76_477_382 } else { 3_515_186 };
+    let recorded = if FLOAT { 76_477_382 } else { 3_511_158 };
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), recorded);
 }
 
 #[test]
 fn risc_v() {
-    let recorded = if FLOAT { 66_643_849 } else { 4_067_853 };
+    let recorded = if FLOAT { 66_643_849 } else { 4_068_116 };
     check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
 }
 
@@ -108,34 +108,34 @@ mod int8 {
 
     #[test]
     fn cortex_m0() {
-        check("Cortex-M0", "microbit", &variable("NAE_FIRMWARE_M0"), 6_342_009);
+        check("Cortex-M0", "microbit", &variable("NAE_FIRMWARE_M0"), 6_343_762);
     }
 
     #[test]
     fn cortex_m7() {
-        check("Cortex-M7", "mps2-an500", &variable("NAE_FIRMWARE_M4F"), 897_664);
+        check("Cortex-M7", "mps2-an500", &variable("NAE_FIRMWARE_M4F"), 897_735);
     }
 
     #[test]
     fn cortex_m33() {
-        check("Cortex-M33", "mps2-an505", &variable("NAE_FIRMWARE_M33"), 897_880);
+        check("Cortex-M33", "mps2-an505", &variable("NAE_FIRMWARE_M33"), 899_060);
     }
 
     #[test]
     fn cortex_m55() {
-        check("Cortex-M55", "mps3-an547", &variable("NAE_FIRMWARE_M55"), 855_165);
+        check("Cortex-M55", "mps3-an547", &variable("NAE_FIRMWARE_M55"), 855_292);
     }
 
     /// Runs the application as an async task that an interrupt wakes.
     #[test]
     fn embassy_on_cortex_m4() {
-        check_framework("embassy", "NAE_FIRMWARE_EMBASSY", 897_122);
+        check_framework("embassy", "NAE_FIRMWARE_EMBASSY", 897_951);
     }
 
     /// Runs the application with the timer's task above, and scores in `idle`.
     #[test]
     fn rtic_on_cortex_m4() {
-        check_framework("RTIC", "NAE_FIRMWARE_RTIC", 897_122);
+        check_framework("RTIC", "NAE_FIRMWARE_RTIC", 897_951);
     }
 
     fn check_framework(name: &str, elf: &str, recorded: u64) {

@@ -19,11 +19,13 @@
 
 mod collect;
 mod confidence;
+mod sort;
 
 pub use collect::{CollectError, Collector};
 pub use confidence::{confident_rate, count_for_confidence, share_interval};
 
 use core::fmt;
+use sort::sort;
 
 /// The largest number of order statistics that a calibration keeps.
 pub const TABLE_LEN: usize = 256;
@@ -116,7 +118,7 @@ impl Calibration {
         if !energies.iter().all(|e| e.is_finite()) {
             return Err(CalibrationError::NonFinite);
         }
-        energies.sort_unstable_by(f32::total_cmp);
+        sort(energies);
         Self::from_sorted(energies)
     }
 
@@ -129,8 +131,7 @@ impl Calibration {
         check_table(energies)?;
         let len = table_len(count);
         let spacing = Spacing::Tail;
-        let table = (0..len).filter_map(|j| energies.get(rank(j, len, count, spacing)).copied());
-        Ok(Self { count, spacing, table: table.collect() })
+        Ok(Self { count, spacing, table: collect(len, |j| energies.get(rank(j, len, count, spacing)).copied())? })
     }
 
     /// Makes a calibration from the parts of another one: the number of energies, its [`spacing`](Self::spacing) and
@@ -247,7 +248,8 @@ impl<'a> CalibrationView<'a> {
 
     /// A copy that owns its table.
     pub fn to_owned(&self) -> Calibration {
-        let table = (0..self.table.len()).map(|j| self.table.get(j)).collect();
+        // No table is too long, so nothing is left out.
+        let table = collect(self.table.len(), |j| Some(self.table.get(j))).unwrap_or_default();
         Calibration { count: self.count, spacing: self.spacing, table }
     }
 
@@ -365,6 +367,19 @@ fn partition_point(len: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     low
 }
 
+/// Collects the entries of a table of `len`. A `collect` of the standard library would link a panic, for a table that is
+/// too long.
+fn collect(
+    len: usize,
+    entry: impl Fn(usize) -> Option<f32>,
+) -> Result<heapless::Vec<f32, TABLE_LEN>, CalibrationError> {
+    let mut table = heapless::Vec::new();
+    for energy in (0..len).filter_map(entry) {
+        table.push(energy).map_err(|_| CalibrationError::TableLength)?;
+    }
+    Ok(table)
+}
+
 /// Length of the table that represents `count` energies.
 pub(crate) const fn table_len(count: u32) -> usize {
     if (count as usize) < TABLE_LEN { count as usize } else { TABLE_LEN }
@@ -426,7 +441,8 @@ fn check_table(table: &[f32]) -> Result<(), CalibrationError> {
     if !table.iter().all(|e| e.is_finite()) {
         return Err(CalibrationError::NonFinite);
     }
-    if !table.is_sorted() {
+    // Not `is_sorted`, which links a panic.
+    if !table.iter().zip(table.iter().skip(1)).all(|(energy, next)| energy <= next) {
         return Err(CalibrationError::NotSorted);
     }
     Ok(())

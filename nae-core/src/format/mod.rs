@@ -76,8 +76,8 @@
 //! The table of [`Calibration`](crate::calibration::Calibration): ascending `f32`.
 //!
 //! ## Parameters
-//! Each of the following starts at a whole word; bytes that fill the last word are zero. Layers do not share
-//! parameters.
+//! Each of the following starts at a whole word. The writer fills the last word, and taps and outputs that layout
+//! `Paired` adds, with zeros, and gives each layer parameters of its own; see below for what a reader checks of that.
 //!
 //! **f32.** Kinds 1 to 3 have weights in blocks of 8 outputs; the outputs that are left over (fewer than 8) are in
 //! blocks of one. A block is stored `[kernel row][kernel column][input channel][output of the block]`; a dense layer is
@@ -116,7 +116,11 @@
 //! - no sum of an 8-bit layer can exceed 32 bits;
 //! - the scales of an 8-bit image and its reconstruction are within a factor of 2¹⁶;
 //! - the threshold is the one that the calibration gives for the rate;
-//! - unused fields are zero.
+//! - unused fields of the header and of the layers are zero.
+//!
+//! It is not checked that bytes which only fill up are zero: with other values, results of a layer in layout `Paired` can
+//! be wrong. Nor is it checked that the ranges of two layers do not overlap, only that all layers together have no more
+//! parameters than the file.
 //!
 //! A file that passes cannot make the engine read or write out of bounds.
 

@@ -13,6 +13,9 @@ const EXPONENTIAL: u64 = 16;
 const SUM: u64 = 8;
 /// Number of operations that a byte of a copy counts as: it is filled with the zero point, then copied by itself.
 const COPY: u64 = 4;
+/// Number of operations that the start of a part of a layer counts as ([`Record::parts`]), however little the part
+/// computes.
+const PART: u64 = 64;
 /// Words of a multiplier: value and shift.
 const MULTIPLIER_WORDS: usize = 2;
 
@@ -85,8 +88,11 @@ impl Record {
     /// - 8 more if the value is a sum of products, a maximum or a mean, or is computed from one or two values with
     ///   another scale (8-bit sums, products and changes of scale);
     ///
-    /// plus 4 for each byte that the kernel copies ([`int8::conv2d_copied_bytes`]). So every layer has a cost, and no
-    /// layer takes many times as long for an operation as others of its type do.
+    /// plus 4 for each byte that the kernel copies ([`int8::conv2d_copied_bytes`]), plus 64 for each part that the kernel
+    /// starts, whatever it computes: one for the layer; for an 8-bit convolution one for each row of the output, for an
+    /// 8-bit transposed convolution of stride s down and t across s·t, and with s = 1 as many for each row; for group
+    /// normalization one for each group at each place. So every layer has a cost, and no layer takes many times as long
+    /// for an operation as others of its type do.
     pub const fn operations(&self, input: Shape) -> u64 {
         let of_value = match (&self.operation, self.operation.activation()) {
             (_, Activation::Sigmoid | Activation::Tanh | Activation::Elu { .. }) => EXPONENTIAL,
@@ -112,7 +118,27 @@ impl Record {
         };
         let written = product(&[self.output.len()]).saturating_mul(of_value + of_sum);
         let copied = self.copied_bytes(input).saturating_mul(COPY);
-        self.multiply_accumulates(input).saturating_add(written).saturating_add(copied)
+        let started = self.parts().saturating_mul(PART);
+        self.multiply_accumulates(input).saturating_add(written).saturating_add(copied).saturating_add(started)
+    }
+
+    /// The greatest number of parts that the kernel starts one after the other: bands of rows and phases of 8-bit
+    /// convolutions, where a band may be one row ([`Rows`](crate::kernels::Rows)), and pieces of a pixel in a group.
+    const fn parts(&self) -> u64 {
+        let Shape { height, width, .. } = self.output;
+        match &self.operation {
+            Operation::Conv2d(_, Linear::I8(_)) => height as u64,
+            Operation::ConvTranspose2d {
+                geometry: Geometry { stride: [1, across], .. },
+                linear: Linear::I8(_),
+                ..
+            } => product(&[height, *across]),
+            Operation::ConvTranspose2d { geometry: Geometry { stride, .. }, linear: Linear::I8(_), .. } => {
+                product(stride)
+            }
+            Operation::GroupNormalize { groups, .. } => product(&[*groups as usize, height, width]),
+            _ => 1,
+        }
     }
 
     /// Number of bytes that the kernel copies beside its products and results.
@@ -137,4 +163,66 @@ const fn product(factors: &[usize]) -> u64 {
         rest = others;
     }
     product
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::format::Span;
+    use crate::kernels::Rows;
+    use crate::kernels::int8::Layout;
+    use crate::layer::Padding;
+    use crate::quantization::Quantization;
+
+    /// A layer of one product for each value, of which the output lies as closely before the input as it may.
+    fn record(operation: Operation, output: Shape) -> Record {
+        let element = Element::I8(Quantization::new(1.0, 0).unwrap());
+        Record { input: 0, output, element, offset: 0, operation }
+    }
+
+    fn linear(layout: Layout) -> Linear {
+        let (weights, bias) = (Span::default(), Span::default());
+        Linear::I8(Int8Linear { layout, weights, bias, shared_multiplier: None, clamp: [-128, 127], scratch: 0 })
+    }
+
+    /// What the engine goes through, counted with its own iterators. If it were not counted, a file of a few kilobytes
+    /// could take a thousand times as long as it says.
+    #[test]
+    fn every_band_and_phase_counts() {
+        for layout in [Layout::Plain, Layout::Paired] {
+            for [down, across] in [[1, 1], [1, 16], [16, 1], [16, 16], [2, 3]] {
+                let geometry = Geometry { kernel: [1, 1], stride: [down, across], padding: Padding::NONE };
+                let input = Shape::new(4, 5, 1);
+                let output = Shape::new(4, (input.height - 1) * down + 1, 1);
+                let operation = Operation::ConvTranspose2d { geometry, output_padding: [0, 0], linear: linear(layout) };
+                let rows = Rows::of_transposed(geometry.windows(input, output));
+                let bands = rows.bands(rows.lead(1).unwrap_or(usize::MAX));
+                let phases: usize = bands.map(|band| int8::phase_count(&band.windows)).sum();
+                let record = record(operation, output);
+                assert_eq!(record.parts(), phases as u64, "{layout:?}, stride {down}×{across}");
+                assert!(record.operations(input) >= PART * phases as u64);
+            }
+            let geometry = Geometry { kernel: [1, 1], stride: [1, 1], padding: Padding::NONE };
+            let shape = Shape::new(4, 1000, 1);
+            let rows = Rows::of(geometry.windows(shape, shape));
+            let bands = rows.bands(rows.lead(1).unwrap()).count();
+            let record = record(Operation::Conv2d(geometry, linear(layout)), shape);
+            assert_eq!((record.parts(), bands), (1000, 1000), "{layout:?}");
+            assert!(record.operations(shape) >= PART * 1000);
+        }
+    }
+
+    /// A group reads each pixel in three passes, with a sum in double precision.
+    #[test]
+    fn every_group_of_a_pixel_counts() {
+        let normalize = |groups| {
+            let (scale, shift) = (Span::default(), Span::default());
+            let operation = Operation::GroupNormalize { groups, epsilon: 1.0, scale, shift };
+            let shape = Shape::new(240, 4, 3);
+            Record { element: Element::F32, ..record(operation, shape) }.operations(shape)
+        };
+        assert_eq!(normalize(240) - normalize(1), PART * 239 * 12);
+    }
 }

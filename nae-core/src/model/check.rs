@@ -90,7 +90,6 @@ pub(super) const fn layers(
         index += 1;
     }
     last_read.set(latent, layers.len());
-    last_read.set(layers.len(), layers.len());
 
     let mut index = 1;
     while index < layers.len() {
@@ -135,4 +134,145 @@ pub(super) const fn outputs(
         return Err(ModelError::Latent);
     }
     Ok(Some(latent))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    extern crate std;
+
+    use super::*;
+    use crate::Shape;
+    use crate::format::{Geometry, Operation, Pair};
+    use crate::layer::{Activation, Padding};
+    use crate::quantization::Quantization;
+    use std::vec::Vec;
+
+    const SHAPE: Shape = Shape::new(1, 2, 2);
+    const IMAGE: Tensor = Tensor { shape: SHAPE, element: Element::F32 };
+    const RELU: Operation = Operation::Activation(Activation::Relu);
+
+    fn i8(scale: f32) -> Element {
+        Element::I8(Quantization::new(scale, 0).unwrap())
+    }
+
+    fn add(other: usize) -> Operation {
+        Operation::Add(Pair { other, int8: None })
+    }
+
+    /// A layer that reads tensor `input` and writes as many values as the image has.
+    fn layer(input: usize, operation: Operation, element: Element, offset: usize) -> Record {
+        Record { input, output: SHAPE, element, offset, operation }
+    }
+
+    fn bytes(records: &[Record]) -> Vec<[u8; RECORD_LEN]> {
+        records.iter().map(|record| record.emit().unwrap()).collect()
+    }
+
+    /// Checks layers without parameters in an arena that is large enough.
+    fn check(records: &[Record], latent: usize) -> Result<(), ModelError> {
+        layers(&bytes(records), IMAGE, latent, &[], 100).map(|_| ())
+    }
+
+    #[test]
+    fn a_layer_reads_tensors_of_earlier_layers() {
+        let first = layer(0, RELU, Element::F32, 0);
+        for (operation, input, expected) in [
+            (RELU, 1, Ok(())),
+            (RELU, 2, Err(fault_of(1, LayerFault::Tensor))),
+            (add(1), 0, Ok(())),
+            (add(2), 0, Err(fault_of(1, LayerFault::Tensor))),
+        ] {
+            assert_eq!(check(&[first, layer(input, operation, Element::F32, 4)], 0), expected, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn two_tensors_that_are_combined_have_one_shape() {
+        for shape in [Shape::new(2, 2, 2), Shape::new(1, 1, 2), Shape::new(1, 2, 1), Shape::new(4, 1, 1)] {
+            // By nearest neighbours, or by another view of the same values.
+            let operation = if shape.len() == 4 { Operation::Reshape } else { Operation::ResizeNearest };
+            let image = if shape.channels == 2 { Shape::new(2, 1, 1) } else { SHAPE };
+            let other = Record { output: shape, ..layer(0, operation, Element::F32, 0) };
+            let sum = Record { output: image, ..layer(0, add(1), Element::F32, 20) };
+            let found = layers(&bytes(&[other, sum]), Tensor { shape: image, ..IMAGE }, 0, &[], 100);
+            assert_eq!(found.map(|_| ()), Err(fault_of(1, LayerFault::Tensor)), "{shape}");
+        }
+    }
+
+    #[test]
+    fn two_tensors_that_are_combined_have_one_type() {
+        let quantize = layer(0, Operation::Quantize, i8(1.0), 0);
+        for (input, other, element) in [(0, 1, Element::F32), (1, 0, i8(1.0))] {
+            let found = check(&[quantize, layer(input, add(other), element, 4)], 0);
+            assert_eq!(found, Err(fault_of(1, LayerFault::Tensor)), "{input} and {other}");
+        }
+        assert_eq!(check(&[quantize, layer(0, add(0), Element::F32, 4)], 0), Ok(()));
+    }
+
+    #[test]
+    fn the_latent_tensor_is_kept_to_the_end() {
+        let records = [layer(0, RELU, Element::F32, 0), layer(1, RELU, Element::F32, 0)];
+        let overwritten = Err(fault_of(1, LayerFault::Overlap));
+        assert_eq!([0, 1, 2].map(|latent| check(&records, latent)), [Ok(()), overwritten, Ok(())]);
+    }
+
+    #[test]
+    fn a_second_tensor_is_kept_until_it_is_read() {
+        let first = [layer(0, RELU, Element::F32, 0), layer(1, RELU, Element::F32, 4), layer(2, RELU, Element::F32, 0)];
+        let sum = |other| {
+            let [a, b, c] = first;
+            check(&[a, b, c, layer(3, add(other), Element::F32, 8)], 0)
+        };
+        // The third layer writes over the first one's output.
+        assert_eq!((sum(1), sum(2)), (Err(fault_of(2, LayerFault::Overlap)), Ok(())));
+        // So does the sum itself, which reads it as its second tensor.
+        let [a, b, _] = first;
+        assert_eq!(check(&[a, b, layer(2, add(1), Element::F32, 0)], 0), Err(fault_of(2, LayerFault::Overlap)));
+    }
+
+    #[test]
+    fn a_latent_tensor_has_the_images_type() {
+        let records =
+            bytes(&[layer(0, Operation::Quantize, i8(1.0), 0), layer(1, Operation::Dequantize, Element::F32, 4)]);
+        let latent = |number| outputs(&records, IMAGE, number).map(|record| record.map(|record| record.offset));
+        assert_eq!([0, 1, 2].map(latent), [Ok(None), Err(ModelError::Latent), Ok(Some(4))]);
+    }
+
+    #[test]
+    fn a_reconstruction_has_the_images_shape_and_type() {
+        let last = |record: Record, element| outputs(&bytes(&[record]), Tensor { shape: SHAPE, element }, 0);
+        let relu = layer(0, RELU, Element::F32, 0);
+        assert_eq!(last(relu, Element::F32), Ok(None));
+        assert_eq!(last(layer(0, Operation::Reshape, i8(0.5), 0), i8(0.25)), Ok(None));
+        for (record, element) in [
+            (Record { output: Shape::new(2, 2, 2), ..relu }, Element::F32),
+            (layer(0, Operation::Quantize, i8(0.5), 0), Element::F32),
+            (layer(0, Operation::Dequantize, Element::F32, 0), i8(0.5)),
+            // Too far from each other to be compared.
+            (layer(0, Operation::Reshape, i8(1e6), 0), i8(1.0)),
+        ] {
+            assert_eq!(last(record, element), Err(ModelError::Reconstruction), "{record:?}");
+        }
+        assert_eq!(outputs(&[], IMAGE, 0), Err(ModelError::LayerCount));
+    }
+
+    #[test]
+    fn a_fault_has_the_number_of_its_layer() {
+        let geometry = Geometry { kernel: [3, 3], stride: [1, 1], padding: Padding::NONE };
+        let relu = layer(0, RELU, Element::F32, 0);
+        let found = check(&[relu, layer(1, Operation::MaxPool2d(geometry), Element::F32, 4)], 0);
+        assert_eq!(found, Err(ModelError::Layer { index: 1, fault: LayerFault::Geometry }));
+        let mut records = bytes(&[relu, relu]);
+        records[1][0] = 99;
+        assert_eq!(layers(&records, IMAGE, 0, &[], 100).map(|_| ()), Err(fault_of(1, LayerFault::Kind)));
+    }
+
+    #[test]
+    fn only_tensors_that_a_model_can_have_are_noted() {
+        let mut last_read = LastRead([0; MAX_LAYERS + 1]);
+        last_read.set(MAX_LAYERS, 7);
+        last_read.set(MAX_LAYERS + 1, 8);
+        assert_eq!([0, MAX_LAYERS, MAX_LAYERS + 1].map(|tensor| last_read.of(tensor)), [0, 7, 0]);
+    }
 }

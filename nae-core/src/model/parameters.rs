@@ -52,6 +52,7 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
         _ => Ok(()),
     }
 }
+
 /// Number of weights of one output of a convolution.
 const fn taps(geometry: &Geometry, input: Shape) -> usize {
     Shape::new(input.channels, geometry.kernel[0], geometry.kernel[1]).len()
@@ -203,5 +204,235 @@ const fn addends_shrink(span: Span, words: &[u8]) -> bool {
     match part(words, span.start, 4) {
         [_, a, _, b] => i32::from_le_bytes(*a) <= 0 && i32::from_le_bytes(*b) <= 0,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    extern crate std;
+
+    use super::*;
+    use crate::format::Int8Pair;
+    use crate::layer::{Activation, Element, Padding};
+    use crate::quantization::Quantization;
+    use std::vec;
+    use std::vec::Vec;
+
+    const LAYOUTS: [Layout; 2] = [Layout::Plain, Layout::Paired];
+    /// A factor of 2⁻³, which both layouts take.
+    const FACTOR: [i32; 2] = [1 << 30, -2];
+
+    const fn span(start: usize, len: usize) -> Span {
+        Span { start, len }
+    }
+
+    /// Checks a layer of `outputs` values that reads `input` and has these words as parameters.
+    fn check_words(operation: Operation, input: Shape, outputs: usize, words: &[i32]) -> Result<(), LayerFault> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let element = Element::I8(Quantization::new(1.0, 0).unwrap());
+        let record = Record { input: 0, output: Shape::vector(outputs), element, offset: 0, operation };
+        check(&record, input, &bytes)
+    }
+
+    fn floats(weights: Span, bias: Span) -> Linear {
+        Linear::F32 { weights, bias, activation: Activation::Identity }
+    }
+
+    fn integers(layout: Layout, weights: Span, bias: Span, shared_multiplier: Option<usize>) -> Linear {
+        Linear::I8(Int8Linear { layout, weights, bias, shared_multiplier, clamp: [-128, 127], scratch: 0 })
+    }
+
+    fn pair(multipliers: usize) -> Pair {
+        Pair { other: 0, int8: Some(Int8Pair { multipliers, clamp: [-128, 127] }) }
+    }
+
+    fn group_normalize(scale: Span, shift: Span) -> Operation {
+        Operation::GroupNormalize { groups: 1, epsilon: 1.0, scale, shift }
+    }
+
+    /// Each range of parameters once at the end of the file: its last word is the file's.
+    #[test]
+    fn every_range_lies_inside_the_file() {
+        // Two outputs of three products: 6 weights, in two words, or one pair of outputs and one group of taps.
+        let (input, outputs) = (Shape::vector(3), 2);
+        let dense =
+            |weights, bias, shared| Operation::Dense(integers(Layout::Plain, span(weights, 8), span(bias, 2), shared));
+        for (operation, words) in [
+            (Operation::Dense(floats(span(2, 6), span(0, 2))), 8),
+            (Operation::Dense(floats(span(0, 6), span(6, 2))), 8),
+            (dense(6, 0, None), 8),
+            (dense(0, 2, None), 8),
+            (dense(4, 0, Some(2)), 6),
+            (dense(0, 4, Some(2)), 6),
+            (dense(0, 2, Some(4)), 6),
+            (group_normalize(span(2, 2), span(0, 2)), 4),
+            (group_normalize(span(0, 2), span(2, 2)), 4),
+            (Operation::Table(span(3, 256)), 67),
+            (Operation::Add(pair(5)), 11),
+            (Operation::Multiply(pair(5)), 7),
+            (Operation::Requantize { multiplier: 5 }, 7),
+        ] {
+            let check = |words: usize| check_words(operation, input, outputs, &vec![0; words]);
+            assert_eq!(check(words), Ok(()), "{operation:?}");
+            for fewer in [words - 1, 1, 0] {
+                assert_eq!(check(fewer), Err(LayerFault::Weights), "{operation:?} in {fewer} words");
+            }
+        }
+    }
+
+    #[test]
+    fn every_range_has_the_length_that_the_shapes_give() {
+        let (image, vector) = (Shape::new(3, 5, 5), Shape::vector(18));
+        let geometry = Geometry { kernel: [3, 2], stride: [2, 2], padding: Padding::NONE };
+        let conv = |linear| (Operation::Conv2d(geometry, linear), image);
+        let up = |linear| (Operation::ConvTranspose2d { geometry, output_padding: [0, 0], linear }, image);
+        let dense = |linear| (Operation::Dense(linear), vector);
+        for (less, more) in [(0, 0), (1, 0), (0, 1)] {
+            let len = |len: usize| len + more - less;
+            // 18 products for each of five outputs.
+            let weights = floats(span(0, len(90)), span(0, 5));
+            let biases = floats(span(0, 90), span(0, len(5)));
+            let mut layers = vec![conv(weights), up(weights), dense(weights), conv(biases), up(biases), dense(biases)];
+            // Plain: 90 bytes; or phases of 2×1, 2×1, 1×1 and 1×1 taps of three channels, of whole words each. Paired: three
+            // pairs of five groups of taps; or of two, two, one and one.
+            for (layout, words, phases) in [(Layout::Plain, 23, 8 + 8 + 4 + 4), (Layout::Paired, 30, 12 + 12 + 6 + 6)] {
+                let weights = |words: usize| integers(layout, span(0, 4 * len(words)), span(0, 5), None);
+                layers.extend([conv(weights(words)), up(weights(phases)), dense(weights(words))]);
+                let channels = |shared| integers(layout, span(0, 4 * words), span(0, len(5)), shared);
+                layers.extend([conv(channels(None)), dense(channels(None)), dense(channels(Some(0)))]);
+            }
+            layers.push((Operation::Table(span(0, len(256))), image));
+            layers.push((group_normalize(span(0, len(5)), span(0, 5)), image));
+            layers.push((group_normalize(span(0, 5), span(0, len(5))), image));
+            for (operation, input) in layers {
+                let is_refused = check_words(operation, input, 5, &[0; 300]) == Err(LayerFault::Weights);
+                assert_eq!(is_refused, less + more > 0, "{operation:?}, {less} less, {more} more");
+            }
+        }
+    }
+
+    #[test]
+    fn infinite_floats_are_refused() {
+        let dense = Operation::Dense(floats(span(0, 2), span(2, 1)));
+        let norm = group_normalize(span(0, 2), span(2, 2));
+        for (operation, outputs, words) in [(dense, 1, 3), (norm, 2, 4)] {
+            for at in 0..words {
+                let check = |bits: u32| {
+                    let mut values = vec![0; words];
+                    values[at] = bits as i32;
+                    check_words(operation, Shape::vector(2), outputs, &values)
+                };
+                for value in [f32::MAX, f32::MIN, 1.0, 1e-40, f32::from_bits(0x7F00_0000)] {
+                    assert_eq!(check(value.to_bits()), Ok(()), "{value} at {at}");
+                }
+                // Infinite, the first and the last NaN, of either sign.
+                for bits in [0x7F80_0000, 0x7F80_0001, 0x7FFF_FFFF, 0xFF80_0000, 0xFF80_0001, 0xFFFF_FFFF] {
+                    assert_eq!(check(bits), Err(LayerFault::NonFiniteWeight), "{bits:#x} at {at}");
+                }
+            }
+        }
+    }
+
+    /// Whether a dense layer of `taps` products is taken whose last output of three has this channel: of its own, and if
+    /// all share its multiplier.
+    fn takes(layout: Layout, taps: usize, [bias, value, shift]: [i32; 3]) -> bool {
+        let weights = layout.words(3, taps);
+        let check = |parameters: &[i32], bias, shared| {
+            let words = [&vec![0; weights], parameters].concat();
+            let linear = integers(layout, span(0, 4 * weights), span(bias, 3), shared);
+            check_words(Operation::Dense(linear), Shape::vector(taps), 3, &words)
+        };
+        let [factor, exponent] = FACTOR;
+        let own = check(&[0, factor, exponent, 0, factor, exponent, bias, value, shift], weights, None);
+        let shared = check(&[value, shift, 0, 0, bias], weights + 2, Some(weights));
+        assert_eq!(own, shared, "{layout:?}, {taps} products: {bias}, {value}, {shift}");
+        assert!(matches!(own, Ok(()) | Err(LayerFault::Quantization)), "{own:?}");
+        own.is_ok()
+    }
+
+    #[test]
+    fn no_sum_exceeds_32_bits() {
+        let [value, shift] = FACTOR;
+        let bias = |layout, taps, bias: i32| {
+            let takes = [bias, -bias].map(|bias| takes(layout, taps, [bias, value, shift]));
+            assert_eq!(takes[0], takes[1], "{layout:?}: {bias} and its negative after {taps} products");
+            takes[0]
+        };
+        // Each product is less than 2^15.
+        for taps in [1, 100, (1 << 16) - 1] {
+            let most = i32::MAX - ((taps as i32) << 15);
+            assert!(bias(Layout::Plain, taps, most) && !bias(Layout::Plain, taps, most + 1), "{taps} products");
+        }
+        assert!(takes(Layout::Plain, (1 << 16) - 1, [0, value, shift]));
+        assert!(!takes(Layout::Plain, 1 << 16, [0, value, shift]));
+        assert!(!takes(Layout::Plain, 1, [i32::MIN, value, shift]));
+        // 30 bits.
+        for taps in [1, 1 << 14] {
+            assert!(
+                bias(Layout::Paired, taps, 1 << 29) && !bias(Layout::Paired, taps, (1 << 29) + 1),
+                "{taps} products"
+            );
+        }
+        assert!(!takes(Layout::Paired, (1 << 14) + 1, [0, value, shift]));
+    }
+
+    #[test]
+    fn the_factors_of_outputs_are_those_that_the_kernels_take() {
+        for layout in LAYOUTS {
+            for (value, expected) in [
+                (1 << 30, true),
+                (i32::MAX, true),
+                ((1 << 30) - 1, false),
+                (1, false),
+                (-1, false),
+                (i32::MIN, false),
+                // Plain layers of zeros are taken.
+                (0, layout == Layout::Plain),
+            ] {
+                assert_eq!(takes(layout, 4, [0, value, -2]), expected, "{layout:?}, value {value}");
+            }
+            let [least, most] = match layout {
+                Layout::Plain => [-31, 30],
+                Layout::Paired => [-22, -2],
+            };
+            for (shift, expected) in [
+                (least, true),
+                (most, true),
+                (least - 1, false),
+                (most + 1, false),
+                (i32::MIN, false),
+                (i32::MAX, false),
+            ] {
+                assert_eq!(takes(layout, 4, [0, 1 << 30, shift]), expected, "{layout:?}, shift {shift}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_factors_of_sums_and_products_are_those_that_the_kernels_take() {
+        // The addends of a sum do not grow.
+        let any = [-31, 30];
+        for (operation, most) in [
+            (Operation::Multiply(pair(1)), &[any][..]),
+            (Operation::Requantize { multiplier: 1 }, &[any]),
+            (Operation::Add(pair(1)), &[[-31, 0], [-31, 0], any]),
+        ] {
+            for (at, [least, most]) in most.iter().enumerate() {
+                let check = |value, shift| {
+                    let mut words = vec![0; 7];
+                    words[1 + 2 * at..][..2].copy_from_slice(&[value, shift]);
+                    check_words(operation, Shape::vector(1), 1, &words)
+                };
+                let wrong = Err(LayerFault::Quantization);
+                for value in [0, 1 << 30, i32::MAX] {
+                    assert_eq!((check(value, *least), check(value, *most)), (Ok(()), Ok(())), "{operation:?} {at}");
+                    assert_eq!((check(value, least - 1), check(value, most + 1)), (wrong, wrong), "{operation:?} {at}");
+                }
+                for value in [1, (1 << 30) - 1, -1, i32::MIN] {
+                    assert_eq!(check(value, 0), wrong, "{operation:?} {at}: {value}");
+                }
+            }
+        }
     }
 }

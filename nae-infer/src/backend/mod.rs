@@ -33,7 +33,7 @@ pub enum BackendKind {
     /// nae-simd, which the trainer also uses: the layers of autoencoders on the processor's vector instructions.
     Simd,
     /// nae-core's portable engine, whose reconstructions are those of the microcontroller, bit for bit. Energies of 8-bit models
-    /// are computed from the unquantised image here, and can differ from the microcontroller's in the last digits.
+    /// are computed from the unquantized image here, and can differ from the microcontroller's in the last digits.
     Native,
 }
 

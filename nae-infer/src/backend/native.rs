@@ -76,8 +76,8 @@ impl Backend for Native {
     }
 }
 
-/// The reconstruction and the latent of one image. For an 8-bit model the image is quantised, and the results are
-/// dequantised.
+/// The reconstruction and the latent of one image. For an 8-bit model the image is quantized, and the results are
+/// dequantized.
 fn run(engine: &Engine<'_>, image: &[f32], arena: &mut [f32]) -> Result<(Vec<f32>, Option<Vec<f32>>), EngineError> {
     let model = engine.model();
     let Some(quantization) = model.image_quantization() else {

@@ -110,7 +110,7 @@ impl ScoringSettings {
 }
 
 impl ModelFile {
-    /// Parses and checks the contents of an `.onnx` or `.nae` file. The format is recognised by the first bytes.
+    /// Parses and checks the contents of an `.onnx` or `.nae` file. The format is recognized by the first bytes.
     ///
     /// # Errors
     /// [`ModelFileError`].

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
-use nae_train::config::MethodKind;
+use nae_train::config::Config;
 use nae_train::methods::Model;
 use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, RunFolder};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     check(&args.export, args.data.as_deref().into_iter().chain([args.run.as_path()]))?;
     let device = Device::flex();
     let (config, _) = RunFolder::read(&args.run)?;
-    check_method(&args.export, config.method())?;
+    check_model(&args.export, &config)?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
@@ -65,12 +65,12 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// Refuses files that cannot be written for a model of `method`, before it is trained.
-pub(crate) fn check_method(files: &ExportFiles, method: MethodKind) -> anyhow::Result<()> {
+/// Refuses files that cannot be written for a model of `config`, before it is trained.
+pub(crate) fn check_model(files: &ExportFiles, config: &Config) -> anyhow::Result<()> {
     if files.export_parts.is_some() {
-        export::check_parts(method)?;
+        export::check_parts(config)?;
     }
-    if files.export.is_some() { Ok(export::check(method)?) } else { Ok(()) }
+    if files.export.is_some() { Ok(export::check(config)?) } else { Ok(()) }
 }
 
 /// Writes the requested files.

@@ -43,6 +43,7 @@ fn wishes(args: &TrainArgs, method: OwnMethod) -> Wishes {
         missing: args.missing.into(),
         window: args.window(),
         form: args.form.map(OwnForm::from),
+        outliers: args.outliers.clone(),
         held_out: args.held_out,
         confidence: args.confidence,
     }

@@ -37,14 +37,16 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let out = if interrupted.is_none() { out(args)? } else { PathBuf::new() };
     let recorded = interrupted.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
+    let is_planned = interrupted.is_none() && args.preset.is_none() && args.data.is_some();
     let Job { mut prepared, engine, choices, resume } = match (interrupted, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
         _ => from_preset(args, engines)?,
     };
-    export::check_method(&args.export, prepared.config.method())?;
+    export::check_model(&args.export, &prepared.config)?;
     prepared.config.sampler().precision.check(&device)?;
-    if let Some(path) = &args.outliers {
+    // A plan has read the outliers already.
+    if let (Some(path), false) = (&args.outliers, is_planned) {
         prepared.add_outliers(path, args.corrupt()).context("--outliers")?;
     }
     if !args.quiet {

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_weight_of_the_encoder_is_normalised() {
+    fn every_weight_of_the_encoder_is_normalized() {
         fn all(layers: &[LayerSpec]) -> bool {
             layers.iter().all(|layer| match layer {
                 LayerSpec::Conv { spectral_norm, .. } => *spectral_norm,

@@ -396,7 +396,7 @@ mod tests {
             normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],
         };
-        let json = serde_json::to_value(&table).expect("serialises");
+        let json = serde_json::to_value(&table).expect("serializes");
         assert_eq!(json["nae_energy"], 0.2);
         assert_eq!(json["rows"][0]["autoencoder"], 0.5321);
         let figures = &json["rows"][0]["figures"]["autoencoder"];
@@ -443,7 +443,7 @@ mod tests {
             assert!(text.contains("No confidence intervals: windows") && text.contains("0.750"), "{text}");
             assert!(!text.contains("0.750 [") && !text.contains("95% confidence"), "{text}");
         }
-        let json = serde_json::to_value(&table).expect("serialises");
+        let json = serde_json::to_value(&table).expect("serializes");
         assert!(json["no_intervals"].as_str().expect("a sentence").contains("windows"), "{json}");
         assert_eq!(json["rows"][0]["figures"]["nae"]["auroc"], serde_json::json!({ "value": 0.75 }));
         let again: Table = serde_json::from_value(json).expect("reads");
@@ -451,7 +451,7 @@ mod tests {
 
         // Results of before, and of other data, have intervals.
         let table = Table::of(&evaluation(false));
-        let json = serde_json::to_value(&table).expect("serialises");
+        let json = serde_json::to_value(&table).expect("serializes");
         assert!(json.get("no_intervals").is_none() && json["rows"][0]["figures"]["nae"]["aupr"]["low"].is_number());
         let again: Table = serde_json::from_value(json).expect("reads");
         assert_eq!((again.rows, again.no_intervals), (table.rows, None));

@@ -122,7 +122,7 @@ pub fn model(
     features: Option<&Features>,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, ExportError> {
-    check(config.method())?;
+    check(config)?;
     let spec = config.architecture();
     Ok(match (model.networks(), features) {
         (Some(Networks::Autoencoder(autoencoder)), Some(features)) => {
@@ -135,7 +135,7 @@ pub fn model(
         }
         (Some(Networks::Energy(network)), None) => graph::of_energy(network, spec, &of_positive(metadata)?)?,
         (Some(Networks::Latents { .. } | Networks::Energy(_)), Some(_)) => {
-            return Err(refused(config, "of a run on features only autoencoders are"));
+            return Err(refused(config, ON_FEATURES));
         }
         (None, _) => return Err(refused(config, "it has no networks that are compared")),
     })
@@ -168,25 +168,35 @@ fn of_one_place(metadata: &ModelMetadata, components: usize, energy: Energy) -> 
     metadata
 }
 
-/// Checks before training whether models of `method` can be exported.
+/// Why most methods are not exported for features.
+const ON_FEATURES: &str = "of a run on features only autoencoders are";
+
+/// Checks before training whether models of `config` can be exported.
 ///
 /// # Errors
 /// [`ExportError::NotExported`] with the reason.
-pub fn check(method: MethodKind) -> Result<(), ExportError> {
-    let refused = |reason| ExportError::NotExported { method: method.name(), reason };
-    method.why_not_exported().map(refused).map_or(Ok(()), Err)
+pub fn check(config: &Config) -> Result<(), ExportError> {
+    let method = config.method();
+    if let Some(reason) = method.why_not_exported() {
+        return Err(refused(config, reason));
+    }
+    match method {
+        MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr if config.features().is_some() => {
+            Err(refused(config, ON_FEATURES))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Same as [`check`], for [`parts`].
 ///
 /// # Errors
 /// [`ExportError::NotExported`] with the reason.
-pub fn check_parts(method: MethodKind) -> Result<(), ExportError> {
-    check(method)?;
-    match method {
+pub fn check_parts(config: &Config) -> Result<(), ExportError> {
+    check(config)?;
+    match config.method() {
         MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr => {
-            let reason = "encoder and decoder alone are not what it decides by; give --export for the whole";
-            Err(ExportError::NotExported { method: method.name(), reason })
+            Err(refused(config, "encoder and decoder alone are not what it decides by; give --export for the whole"))
         }
         _ => Ok(()),
     }
@@ -201,7 +211,7 @@ fn refused(config: &Config, reason: &'static str) -> ExportError {
 /// # Errors
 /// [`ExportError::NotExported`] if the model cannot be exported so, [`ExportError::Build`] if a graph cannot be built.
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
-    check_parts(config.method())?;
+    check_parts(config)?;
     let Some(Networks::Autoencoder(model)) = model.networks() else {
         return Err(refused(config, "it has no autoencoder"));
     };

@@ -452,7 +452,7 @@ mod tests {
 
     /// After the first batch, each of its channels has mean 0 and variance 1 at every step.
     #[test]
-    fn the_first_batch_sets_the_normalisation() {
+    fn the_first_batch_sets_the_normalization() {
         let x = NoiseSource::new(2, 0).uniform::<4>([40, 1, 4, 6], &Device::flex()).mul_scalar(3.0).add_scalar(1.0);
         let mut method =
             GlowMethod::new(glow(4, 6), Pretraining::new(1, 40, 1e-9), NoiseSource::new(4, 0), &Device::flex());

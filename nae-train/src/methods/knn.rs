@@ -4,7 +4,8 @@
 //! The stored samples m₁ … m_M are a coreset of the training samples, chosen as in PatchCore (Roth et al., CVPR 2022,
 //! section 3.2): each next sample is the one that is farthest from all samples chosen before. The latents are shares
 //! that sum to 1, z = softmax(−‖x − m_k‖²/τ), and the reconstruction is Σ z_k m_k. With a small τ this is the nearest
-//! sample, and the energy ‖x − f(x)‖²/D is the squared distance to it per dimension. ‖x‖² is the same for all k, so the
+//! sample, and the energy ‖x − f(x)‖²/D is the squared distance to it per dimension; with the default τ it is less where several
+//! samples are about equally near, as many are in whitened features of 64 dimensions. ‖x‖² is the same for all k, so the
 //! scores can be computed by a dense layer: 2⟨x, m_k⟩/τ − ‖m_k‖²/τ.
 
 use burn::tensor::Device;

@@ -110,7 +110,7 @@ fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     let (model, neighbours) = (mean(&rows, method.column())?, mean(&rows, NEIGHBOURS_COLUMN)?);
     (neighbours >= model + CLEAR).then(|| {
         format!(
-            "nearest neighbours detect {} better than the {} does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
+            "nearest neighbours detect {} better than the model ({}) does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
              for the data that they remember and time to search them, they are the better choice: --method knn makes a similar model",
             names(&rows),
             method.title(),
@@ -188,7 +188,10 @@ mod tests {
             table(vec![row, noise])
         };
         let warning = neighbours_better(&with_neighbours(0.8, 0.9), MethodKind::Nae).expect("better");
-        assert!(warning.contains("detect faults better than the NAE does: AUROC 0.900 against 0.800"), "{warning}");
+        assert!(
+            warning.contains("detect faults better than the model (NAE) does: AUROC 0.900 against 0.800"),
+            "{warning}"
+        );
         assert!(warning.contains("--method knn makes a similar model"), "{warning}");
         assert_eq!(neighbours_better(&with_neighbours(0.9, 0.905), MethodKind::Nae), None);
         assert_eq!(neighbours_better(&table(vec![row("faults", true, false, 0.5, 0.1)]), MethodKind::Nae), None);

@@ -261,7 +261,7 @@ mod tests {
 
     /// The mass of the eight Gaussians in the square: the centres of four are 1.17 = 3.3σ from a side.
     #[test]
-    fn the_eight_gaussians_are_normalised() {
+    fn the_eight_gaussians_are_normalized() {
         let mixture = Mixture::eight_gaussians();
         let mass = |half| {
             let grid = Grid::new((half * 50.0) as usize, half);

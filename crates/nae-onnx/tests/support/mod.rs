@@ -139,8 +139,8 @@ pub(crate) fn features(seed: u64) -> Result<Vec<u8>, BuildError> {
     let image = l.graph.image_input(autoencoder::IMAGE, [3, 12, 10])?;
     // As exporters write the division by the deviations of ImageNet.
     let (factors, offsets) = ([2.0, 0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0, 4.0], [-1.0, -0.5, -2.0]);
-    let normalise = Conv2d::new(3, [1; 2], &factors, Some(&offsets));
-    let normal = l.graph.conv2d("normalise", image, &normalise)?;
+    let normalize = Conv2d::new(3, [1; 2], &factors, Some(&offsets));
+    let normal = l.graph.conv2d("normalize", image, &normalize)?;
     let mut x = l.conv("stem", normal, [3, 8, 1])?;
     x = l.graph.clip("stem.relu6", x, [0.0, 6.0])?;
     x = l.graph.max_pool2d("half", x, &Pool2d { kernel: [2; 2], stride: [2; 2], padding: [0; 4] })?;

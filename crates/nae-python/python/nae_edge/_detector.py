@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._arguments import checked, number
-from ._inputs import Columns, Encoded, Files, Images, Input, recognise
+from ._inputs import Columns, Encoded, Files, Images, Input, recognize
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Detector:
         """
         asked = checked({"layout": layout, "latents": latents, "heat_maps": heat_maps})
         keep = {"latents": asked["latents"], "heat_maps": asked["heat_maps"], "errors": keeps_errors(errors)}
-        found = recognise(data, table=self._native.takes_tables, coerce=keep["errors"])
+        found = recognize(data, table=self._native.takes_tables, coerce=keep["errors"])
         if layout is not None and not isinstance(found, Images):
             raise ValueError("layout: it is for arrays of images; leave it out, or give the array (numpy.load)")
         return self._scored(found, layout, keep)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _native
 from ._detector import Detector
 from ._files import as_path, write_columns
-from ._inputs import Columns, Images, about, named, numbered, recognise, unmasked, whole_labels
+from ._inputs import Columns, Images, about, named, numbered, recognize, unmasked, whole_labels
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -167,7 +167,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
                 names, columns = self._names(samples), list(np.asarray(samples, np.float64).T)
                 data = write_columns(Columns(names, columns), folder / "data.csv")
             else:
-                data = as_path(recognise(samples, table=False), folder, "data", _layout(samples))
+                data = as_path(recognize(samples, table=False), folder, "data", _layout(samples))
             asked = request(
                 data=data,
                 seed=seed,
@@ -236,7 +236,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
     def _checked_images(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         if not reset and self.image_shape_ is None:
             raise ValueError("expected a table [samples, columns], found images")
-        found = recognise(X, table=False, name="X")
+        found = recognize(X, table=False, name="X")
         if not isinstance(found, Images) or len(found.arrays[0]) == 0:
             raise ValueError("expected at least one image, found none")
         images = found.arrays[0]

@@ -37,7 +37,7 @@ def as_path(found: Input, folder: Path, name: str, layout: str | None) -> str:
         path = folder / name
         path.mkdir()
         for index, content in enumerate(found.contents):
-            # The format is recognised by the first bytes; the extension only marks the file as an image.
+            # The format is recognized by the first bytes; the extension only marks the file as an image.
             (path / f"{index:07}.png").write_bytes(content)
         return str(path)
     if isinstance(found, Images):

@@ -1,4 +1,4 @@
-"""Recognises the kind of input: images, tables or files, without importing the library that an object comes from.
+"""Recognizes the kind of input: images, tables or files, without importing the library that an object comes from.
 
 `_native` gets NumPy arrays, names and columns only. Training and scoring both use this module, so that they see the same
 numbers.
@@ -86,7 +86,7 @@ def _known(error: Exception) -> type[TypeError | ValueError | OSError]:
     return next(known for known in (TypeError, ValueError, OSError) if isinstance(error, known))
 
 
-def recognise(data: object, *, table: bool | None, coerce: bool = False, name: str = "data") -> Input:
+def recognize(data: object, *, table: bool | None, coerce: bool = False, name: str = "data") -> Input:
     """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table. With `coerce`,
     a member of a list that cannot be used is not an error, but one of `problems`. `name` is the argument's, in messages."""
     if isinstance(data, (str, os.PathLike)):
@@ -307,7 +307,7 @@ def numbered(numbers: Iterable[int]) -> list[str]:
 
 
 def named(names: list[str]) -> list[str]:
-    """Names as they come back from a table file: blanks are normalised, and only a line with a text is a header."""
+    """Names as they come back from a table file: blanks are normalized, and only a line with a text is a header."""
     names = [" ".join(name.split()) for name in names]
     return names if any(_is_text(name) for name in names) else [f"column {name}" for name in names]
 

@@ -20,7 +20,7 @@ from . import _native
 from ._arguments import checked
 from ._detector import Detector
 from ._files import as_path, check_layout
-from ._inputs import Columns, recognise
+from ._inputs import Columns, recognize
 from ._progress import NotebookBar, in_notebook
 
 Event = dict[str, Any]
@@ -153,8 +153,8 @@ def train(
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
     progress = checked({"progress": progress})["progress"]
-    given = None if data is None else recognise(data, table=None)
-    others = None if outliers is None else recognise(outliers, table=None, name="outliers")
+    given = None if data is None else recognize(data, table=None)
+    others = None if outliers is None else recognize(outliers, table=None, name="outliers")
     check_layout(layout, given, others)
     if isinstance(given, Columns) and isinstance(others, Columns):
         others = others.named_like(given.names)

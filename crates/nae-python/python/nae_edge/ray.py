@@ -25,7 +25,7 @@ from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
 from ._files import check_layout, data_digest
-from ._inputs import Files, arrow_images, nested_images, recognise
+from ._inputs import Files, arrow_images, nested_images, recognize
 from ._training import train
 
 try:
@@ -90,7 +90,7 @@ class Scorer:
         wants = self._outputs
         keep = {"latents": "latent" in wants, "heat_maps": "heat_map" in wants}
         if count == 0:
-            # An empty batch has no type to recognise, but its output columns must have the usual types.
+            # An empty batch has no type to recognize, but its output columns must have the usual types.
             scores = self.detector._scored(Files([]), None, {**keep, "errors": False})
         else:
             scores = self.detector.score(samples, layout=self._layout_of(samples), errors=self._errors, **keep)
@@ -322,8 +322,8 @@ def _train(data: Any, seed: int, folder: str, threads: int, options: dict[str, A
 def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
     """Records data and options of the call in `shared`; refuses those of another call, whose models would be returned."""
     layout, outliers = options.get("layout"), options.get("outliers")
-    found = None if data is None else recognise(data, table=None)
-    others = None if outliers is None else recognise(outliers, table=None, name="outliers")
+    found = None if data is None else recognize(data, table=None)
+    others = None if outliers is None else recognize(outliers, table=None, name="outliers")
     check_layout(layout, found, others)
     described = {name: _described(name, value) for name, value in options.items() if name != "checkpoint_every"}
     if others is not None:

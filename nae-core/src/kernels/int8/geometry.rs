@@ -40,6 +40,11 @@ impl Convolution {
         self.kernel[0] * self.kernel[1] * self.input.channels
     }
 
+    /// Whether there is any result: a phase of a transposed convolution may have none.
+    pub(super) fn has_places(&self) -> bool {
+        self.places[0] > 0 && self.places[1] > 0
+    }
+
     /// The windows' reach down the image in row `y` of the result.
     pub(super) fn down(&self, y: usize) -> Reach {
         Reach::new(y * self.stride[0], self.before[0], self.kernel[0], self.input.height)

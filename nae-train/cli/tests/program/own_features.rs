@@ -125,6 +125,21 @@ fn a_model_of_features_scores_as_it_was_trained() {
     // A new run by the same settings may have them.
     assert_made_again(path, &data);
 
+    // Before the training, not after.
+    let said = refused(
+        nae_train()
+            .args(["--method", "ganomaly", "--preset"])
+            .arg(one.join("config.toml"))
+            .arg("--data")
+            .arg(&data)
+            .arg("--export")
+            .arg(path.join("ganomaly.onnx"))
+            .arg("--out")
+            .arg(path.join("ganomaly")),
+    );
+    assert!(said.contains("of a run on features only autoencoders are"), "{said}");
+    assert!(!path.join("ganomaly").exists());
+
     // Where the frozen network is another one, or gone.
     let moved = path.join("moved.onnx");
     std::fs::rename(&backbone, &moved).unwrap();
@@ -177,6 +192,25 @@ fn features_that_are_no_numbers_are_refused() {
     let data = waves(path, "waves", 60, false);
     let error = refused(&mut train(path, "none", "--data", &data, &["--features", network.to_str().unwrap()]));
     assert!(error.contains("overflow.onnx: expected features that are finite"), "{error}");
+}
+
+/// A network whose outputs are the same for all images: its features would be copies of each other.
+#[test]
+fn features_that_say_nothing_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut graph = GraphBuilder::new("blind");
+    let image = graph.image_input("image", [3, 32, 32]).unwrap();
+    let map = graph.conv2d("nothing", image, &Conv2d::new(2, [1; 2], &[0.0; 6], Some(&[0.25, 4.0]))).unwrap();
+    graph.output("map", map).unwrap();
+    let network = path.join("blind.onnx");
+    std::fs::write(&network, graph.finish_bytes().unwrap()).unwrap();
+    let data = waves(path, "waves", 60, false);
+    let error = refused(&mut train(path, "none", "--data", &data, &["--features", network.to_str().unwrap()]));
+    assert!(
+        error.contains("blind.onnx: expected features that differ") && error.contains("the same 2 numbers"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -167,3 +167,18 @@ fn a_run_whose_report_cannot_be_written_is_exported_and_prints_its_results() {
     assert!(printed.contains("threshold") && printed.contains("run folder:"), "{printed}");
     assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
 }
+
+#[test]
+fn a_time_that_is_too_short_is_said() {
+    let folder = TempDir::new().unwrap();
+    let data = images(folder.path(), "mine", 60);
+    let output = run(nae_train()
+        .arg("--data")
+        .arg(&data)
+        .arg("--out")
+        .arg(folder.path().join("one"))
+        .args(["--time-budget", "10ms"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("warning: the run takes about"), "{said}");
+    assert!(said.contains("in place of 10ms: reading and preparing the data took"), "{said}");
+}
