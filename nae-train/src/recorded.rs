@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nae_data::own::Corrupt;
 
-use crate::report::{Resume, RunFolder, RunFolderError};
+use crate::report::{RESUME, Resume, RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
 /// An error for data that are not those of the run.
@@ -64,9 +64,9 @@ pub fn prepare(run: &Path, data: Option<&Path>, corrupt: Corrupt) -> Result<Prep
     Ok(prepared)
 }
 
-/// What the user of the model of the run in the folder `run` should know if the run has not ended; `None` if it has.
+/// What the user of the model of the run in the folder `run` should know if the run can be continued; `None` if it has ended.
 pub fn unfinished(run: &Path) -> Option<String> {
-    if RunFolder::has_ended(run) {
+    if !run.join(RESUME).exists() {
         return None;
     }
     let done = match Resume::read(run) {

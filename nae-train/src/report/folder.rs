@@ -265,11 +265,6 @@ impl RunFolder {
         self.facts.outliers.as_deref()
     }
 
-    /// Whether the run in the folder at `path` has ended: its report is there.
-    pub fn has_ended(path: &Path) -> bool {
-        !path.join(RESUME).exists() && [RESULT, REPORT].iter().any(|name| path.join(name).exists())
-    }
-
     /// The device of the run's computation.
     pub fn device(&self) -> DeviceChoice {
         self.facts.device
