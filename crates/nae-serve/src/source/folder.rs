@@ -29,6 +29,8 @@ pub(super) struct Folder {
     listed: HashMap<PathBuf, Option<SystemTime>>,
     /// The modification time of the newest file that was read.
     newest: Option<SystemTime>,
+    /// Whether a file was left out because of its name, which is said once.
+    left_out: bool,
     events: Receiver<notify::Result<Event>>,
     // Watches until it is dropped.
     _watcher: RecommendedWatcher,
@@ -83,7 +85,7 @@ impl Folder {
         let listed = found.iter().map(|path| (path.clone(), None)).collect();
         let mut waiting = Waiting::default();
         waiting.extend(found);
-        Ok(Self { path: path.to_owned(), waiting, listed, newest: None, events, _watcher: watcher })
+        Ok(Self { path: path.to_owned(), waiting, listed, newest: None, left_out: false, events, _watcher: watcher })
     }
 
     fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
@@ -95,7 +97,9 @@ impl Folder {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
                 for path in event.paths {
-                    if is_image(&path) && !self.waiting.contains(&path) && !self.was_read(&path) {
+                    if !is_image(&path) {
+                        self.leave_out(&path);
+                    } else if !self.waiting.contains(&path) && !self.was_read(&path) {
                         self.waiting.push(path);
                     }
                 }
@@ -122,6 +126,16 @@ impl Folder {
         self.listed.extend(found.iter().map(|path| (path.clone(), None)));
         self.waiting.extend(found);
         Ok(())
+    }
+
+    /// Logs the first file that is left out because of its name: a camera that changes the form of its files would otherwise
+    /// look as if it took none.
+    fn leave_out(&mut self, path: &Path) {
+        if !self.left_out && !is_hidden(path) {
+            self.left_out = true;
+            let file = path.file_name().unwrap_or_default();
+            tracing::info!(?file, "a file is left out: its name is not that of an image; further ones are not logged");
+        }
     }
 
     fn gone(&self, reason: impl std::fmt::Display) -> Lost {
@@ -196,8 +210,11 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 fn is_image(path: &Path) -> bool {
-    let hidden = path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'));
-    !hidden && is_image_name(path)
+    !is_hidden(path) && is_image_name(path)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'))
 }
 
 #[cfg(test)]

@@ -186,6 +186,22 @@ fn standard_input_that_falls_silent_is_lost_and_found_again() {
     assert_eq!(service.get("/api/latest/image").body, image);
 }
 
+/// A camera that changes the form of its files would look as if it took none.
+#[test]
+fn a_file_whose_name_is_not_that_of_an_image_is_said_once() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    service.wait_log("connected");
+    for name in ["one.heic", "two.heic", "three.png"] {
+        place.frame(name, &picture("six"));
+    }
+    assert!(service.wait_log("is left out").contains("one.heic"));
+    eventually("the third is scored", || service.metric("nae_frames_total{origin=\"Source\"}") == 1.0);
+    place.frame("four.png", b"no image");
+    let (before, _) = service.log_until("four.png");
+    assert!(!before.iter().any(|line| line.contains("two.heic")), "{before:?}");
+}
+
 /// The name of a file is its writer's.
 #[test]
 fn a_name_of_a_file_writes_no_line_of_the_log() {
