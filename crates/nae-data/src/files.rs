@@ -210,7 +210,7 @@ impl Files {
     fn name(&self, path: &Path) -> String {
         let name = path.strip_prefix(&self.path).unwrap_or(path);
         let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
-        parts.join("/").replace(char::is_control, "\u{fffd}")
+        printable(&parts.join("/"))
     }
 }
 
@@ -365,7 +365,7 @@ fn whole(entry: impl Read, limit: u64) -> (Content, u64) {
 fn label(name: &str) -> String {
     let folder = name.ends_with(['/', '\\']);
     let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !matches!(*part, "" | "." | "..")).collect();
-    (parts.join("/") + if folder { "/" } else { "" }).replace(char::is_control, "\u{fffd}")
+    printable(&(parts.join("/") + if folder { "/" } else { "" }))
 }
 
 /// A reader that fails after a number of bytes, in contrast to [`Read::take`], which ends as if the file did.
@@ -398,8 +398,12 @@ pub fn title(path: &Path) -> String {
     let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
     let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
     let stem = stem.unwrap_or(&name);
-    // Names are printed, and may contain line breaks and commands to the terminal.
-    if stem.is_empty() { "images".to_owned() } else { stem.replace(char::is_control, "\u{fffd}") }
+    if stem.is_empty() { "images".to_owned() } else { printable(stem) }
+}
+
+/// A name without line breaks and commands to the terminal, for names are printed.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -65,27 +65,29 @@ impl Moments {
 
     /// The number of features that are not the same in all vectors. Those that are not finite count.
     pub fn varying(&self) -> usize {
-        let (mean, covariance) = (self.mean(), self.covariance());
+        let mean = self.mean();
         let varies = |&feature: &usize| {
-            !covariance[(feature, feature)].is_finite() || deviation(&mean, &covariance, feature).is_some()
+            !self.product(feature, feature).is_finite() || self.deviation(feature, mean[feature]).is_some()
         };
         (0..mean.len()).filter(varies).count()
     }
 
     /// The covariance: mean products of differences from the mean, divided by the number of vectors.
     pub fn covariance(&self) -> DMatrix<f64> {
-        let (count, n) = (self.count.max(1) as f64, self.sums.len());
-        DMatrix::from_fn(n, n, |i, j| {
-            let (i, j) = (i.max(j), i.min(j));
-            self.products[i * (i + 1) / 2 + j] / count - self.sums[i] / count * self.sums[j] / count
-        })
+        DMatrix::from_fn(self.sums.len(), self.sums.len(), |i, j| self.product(i.max(j), i.min(j)))
     }
-}
 
-/// The standard deviation of a feature; `None` if it is constant up to rounding.
-fn deviation(mean: &[f64], covariance: &DMatrix<f64>, feature: usize) -> Option<f64> {
-    let deviation = covariance[(feature, feature)].max(0.0).sqrt();
-    (deviation > 1e-6 * mean[feature].abs().max(1e-6)).then_some(deviation)
+    /// The covariance of feature `i` and one that is not behind it.
+    fn product(&self, i: usize, j: usize) -> f64 {
+        let count = self.count.max(1) as f64;
+        self.products[i * (i + 1) / 2 + j] / count - self.sums[i] / count * self.sums[j] / count
+    }
+
+    /// The standard deviation of a feature of this `mean`; `None` if it is constant up to rounding.
+    fn deviation(&self, feature: usize, mean: f64) -> Option<f64> {
+        let deviation = self.product(feature, feature).max(0.0).sqrt();
+        (deviation > 1e-6 * mean.abs().max(1e-6)).then_some(deviation)
+    }
 }
 
 /// A linear map of the features of a place: y = Wx + b.
@@ -113,7 +115,7 @@ impl Projection {
         let components = components.min(features);
         // A constant feature has no information, and must not be divided by its rounding noise.
         let scale: Vec<f64> = (0..features)
-            .map(|feature| deviation(&mean, &covariance, feature).map_or(0.0, |deviation| 1.0 / deviation))
+            .map(|feature| moments.deviation(feature, mean[feature]).map_or(0.0, |deviation| 1.0 / deviation))
             .collect();
         let correlation = DMatrix::from_fn(features, features, |i, j| covariance[(i, j)] * scale[i] * scale[j]);
         let eigen = SymmetricEigen::new(correlation);

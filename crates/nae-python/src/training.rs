@@ -236,7 +236,14 @@ impl Request {
             prepared.config = plan::with_updates(&prepared.config, train, pretraining, training)
                 .map_err(|error| Failure::new(&error))?;
         }
+        self.add_outliers(&mut prepared)?;
         Ok(Planned { prepared, engine, choices: Vec::new() })
+    }
+
+    /// Reads the given outliers; a plan for a user's data does this by itself.
+    fn add_outliers(&self, prepared: &mut Prepared) -> Result<(), Failure> {
+        let Some(outliers) = &self.outliers else { return Ok(()) };
+        prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))
     }
 
     /// The interrupted run to be continued, or a new one.
@@ -250,7 +257,8 @@ impl Request {
             return Err(format!("{folder}: the interrupted run there has seed {found}, not {seed}").into());
         }
         let prepared = run.prepare(self.data.as_deref(), self.outliers.as_deref(), self.corrupt());
-        let (prepared, resume) = prepared.map_err(|error| Failure::new(&error))?;
+        let (mut prepared, resume) = prepared.map_err(|error| Failure::new(&error))?;
+        self.add_outliers(&mut prepared)?;
         let planned = Planned { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone() };
         Ok(Begun { planned, resume: Some(resume) })
     }
@@ -260,12 +268,7 @@ impl Request {
         let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::new(&error))?;
         let device = opened.device;
         let Begun { planned, resume } = self.begun(&device, started)?;
-        let Planned { mut prepared, engine, choices } = planned;
-        // A plan for one's own data has read the outliers already.
-        let is_planned = resume.is_none() && self.preset.is_none() && self.data.is_some();
-        if let (Some(outliers), false) = (&self.outliers, is_planned) {
-            prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))?;
-        }
+        let Planned { prepared, engine, choices } = planned;
         let every = seconds("checkpoint_every", self.checkpoint_every)?;
         let folder = match &resume {
             Some(resume) => RunFolder::reopen(&self.folder, resume, every),

@@ -51,7 +51,8 @@ pub(crate) fn files(
     let is_shown = |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.');
     let is_batch = |path: &Path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"));
     let is_wanted = |path: &Path| if tables { table::is_table(path) } else { is_image_name(path) || is_batch(path) };
-    let (mut files, mut others, mut has_failed) = (Vec::new(), Vec::new(), false);
+    let (mut files, mut has_failed) = (Vec::new(), false);
+    let (mut others, mut first_other) = (0, None);
     let mut above = FoldersAbove::default();
     let is_entered =
         |entry: &DirEntry| is_shown(entry) && (!entry.file_type().is_dir() || above.enter(entry.path(), entry.depth()));
@@ -59,7 +60,10 @@ pub(crate) fn files(
         match entry {
             Ok(entry) if !entry.file_type().is_file() => {}
             Ok(entry) if is_wanted(entry.path()) => files.push(entry.into_path()),
-            Ok(entry) => others.push(entry.into_path()),
+            Ok(entry) => {
+                others += 1;
+                first_other.get_or_insert_with(|| entry.into_path());
+            }
             // If a link leads back, its files are read only once.
             Err(error) if error.loop_ancestor().is_some() => {}
             Err(error) => {
@@ -77,8 +81,8 @@ pub(crate) fn files(
     if files.is_empty() && !has_failed {
         bail!("{}: expected {kind} (by their names), found none", path.display());
     }
-    if let ([first, ..], false) = (&others[..], quiet) {
-        let files = if others.len() == 1 { "1 file is" } else { &format!("{} files are", others.len()) };
+    if let (Some(first), false) = (first_other, quiet) {
+        let files = if others == 1 { "1 file is" } else { &format!("{others} files are") };
         note(&format!("{files} left out, such as {}: only {kind} are read, by their names", first.display()));
     }
     Ok(files)

@@ -37,18 +37,13 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let out = if interrupted.is_none() { out(args)? } else { PathBuf::new() };
     let recorded = interrupted.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
-    let is_planned = interrupted.is_none() && args.preset.is_none() && args.data.is_some();
-    let Job { mut prepared, engine, choices, resume } = match (interrupted, &args.preset, &args.data) {
+    let Job { prepared, engine, choices, resume } = match (interrupted, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
         _ => from_preset(args, engines)?,
     };
     export::check_model(&args.export, &prepared.config)?;
     prepared.config.sampler().precision.check(&device)?;
-    // A plan has read the outliers already.
-    if let (Some(path), false) = (&args.outliers, is_planned) {
-        prepared.add_outliers(path, args.corrupt()).context("--outliers")?;
-    }
     if !args.quiet {
         own::say(&choices, &prepared.warnings);
     }
@@ -83,7 +78,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         say_interrupted(args, &prepared, update, &folder);
         return Ok(Done::Interrupted);
     }
-    let _ = ended.set(format!("nae-train export {}", export_arguments(args, folder.path())));
+    let _ = ended.set(export_command(args, folder.path()));
     conclude(args, &Finished { prepared, outcome, engine, choices, started, earlier }, &mut folder, &device)?;
     Ok(Done::Whole)
 }
@@ -97,10 +92,10 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
     errln!(
         "interrupted {done}; what was best so far is in {}.\n\
          Continue it: nae-train --resume {}\n\
-         Export it: nae-train export {}",
+         Export it: {}",
         folder.path().display(),
         resume_arguments(args, folder.path(), folder.outliers()),
-        export_arguments(args, folder.path()),
+        export_command(args, folder.path()),
     );
 }
 
@@ -111,6 +106,11 @@ fn resume_arguments(args: &TrainArgs, folder: &Path, recorded: Option<&str>) -> 
     let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
     let strict = if args.strict { " --strict" } else { "" };
     format!("{}{outliers}{strict}{traced}", export_arguments(args, folder))
+}
+
+/// The command that exports the model of the run in `folder`.
+fn export_command(args: &TrainArgs, folder: &Path) -> String {
+    format!("nae-train export {}", export_arguments(args, folder))
 }
 
 /// The arguments of `nae-train export` for the run in `folder`.
@@ -146,19 +146,18 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         outln!("run folder: {}", folder.path().display())?;
     }
     exported.with_context(|| {
-        let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
         format!(
-            "the run has ended, and its model is in {}, but was not exported; export it: nae-train export {arguments}",
-            path.display()
+            "the run has ended, and its model is in {}, but was not exported; export it: {}",
+            folder.path().display(),
+            export_command(args, folder.path())
         )
     })?;
     reported.with_context(|| {
         let file = args.export.export.as_ref().map(|file| format!(" and in {}", file.display())).unwrap_or_default();
-        let (path, arguments) = (folder.path(), export_arguments(args, folder.path()));
         format!(
-            "the run has ended, and its model is in {}{file}, but its report was not written; export the model again: nae-train \
-             export {arguments}",
-            path.display()
+            "the run has ended, and its model is in {}{file}, but its report was not written; export the model again: {}",
+            folder.path().display(),
+            export_command(args, folder.path())
         )
     })?;
     if let (Some(file), false) = (&args.export.export, args.json || args.quiet) {
@@ -270,14 +269,21 @@ fn from_preset(args: &TrainArgs, engines: EngineChoice) -> anyhow::Result<Job> {
     if args.preset.is_none() && args.outliers.is_some() && !args.quiet {
         errln!("trained on {}, which are part of the program; to train on your own data, give --data", source.title());
     }
-    let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
+    let mut prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
     prepared.check_counts()?;
+    add_outliers(args, &mut prepared)?;
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
+}
+
+/// Reads the given outliers; a plan for a user's data does this by itself.
+fn add_outliers(args: &TrainArgs, prepared: &mut Prepared) -> anyhow::Result<()> {
+    args.outliers.as_deref().map_or(Ok(()), |path| prepared.add_outliers(path, args.corrupt())).context("--outliers")
 }
 
 /// Prepares the continuation of a run.
 fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
-    let (prepared, mut resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
+    let (mut prepared, mut resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
+    add_outliers(args, &mut prepared)?;
     if let Some(path) = &args.outliers {
         resume.facts.outliers = Some(path.display().to_string());
     }

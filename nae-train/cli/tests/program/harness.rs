@@ -76,13 +76,18 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Ctrl-C once `file` is there; returns what the program said.
-pub(crate) fn interrupted_at(child: Child, file: &Path) -> String {
+/// Waits until `file` is there.
+pub(crate) fn appears(file: &Path) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !file.exists() {
         assert!(Instant::now() < deadline, "no {} after two minutes", file.display());
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Ctrl-C once `file` is there; returns what the program said.
+pub(crate) fn interrupted_at(child: Child, file: &Path) -> String {
+    appears(file);
     assert!(run(Command::new("kill").arg("-INT").arg(child.id().to_string())).status.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");

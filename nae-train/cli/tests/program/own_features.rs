@@ -30,7 +30,11 @@ fn backbone(folder: &Path) -> PathBuf {
     let weights = some(8 * 6);
     let coarse = graph.conv2d("coarse.conv", half, &Conv2d::new(8, [1; 2], &weights, None)).unwrap();
     graph.output("coarse", coarse).unwrap();
-    let file = folder.join("backbone.onnx");
+    saved(folder, "backbone.onnx", graph)
+}
+
+fn saved(folder: &Path, name: &str, graph: GraphBuilder) -> PathBuf {
+    let file = folder.join(name);
     std::fs::write(&file, graph.finish_bytes().unwrap()).unwrap();
     file
 }
@@ -187,8 +191,7 @@ fn features_that_are_no_numbers_are_refused() {
     let first = graph.conv2d("first", image, &Conv2d::new(2, [1; 2], &[1e25; 6], None)).unwrap();
     let second = graph.conv2d("second", first, &Conv2d::new(2, [1; 2], &[1e25, -1e25, 1e25, 1e25], None)).unwrap();
     graph.output("map", second).unwrap();
-    let network = path.join("overflow.onnx");
-    std::fs::write(&network, graph.finish_bytes().unwrap()).unwrap();
+    let network = saved(path, "overflow.onnx", graph);
     let data = waves(path, "waves", 60, false);
     let error = refused(&mut train(path, "none", "--data", &data, &["--features", network.to_str().unwrap()]));
     assert!(error.contains("overflow.onnx: expected features that are finite"), "{error}");
@@ -203,8 +206,7 @@ fn features_that_say_nothing_are_refused() {
     let image = graph.image_input("image", [3, 32, 32]).unwrap();
     let map = graph.conv2d("nothing", image, &Conv2d::new(2, [1; 2], &[0.0; 6], Some(&[0.25, 4.0]))).unwrap();
     graph.output("map", map).unwrap();
-    let network = path.join("blind.onnx");
-    std::fs::write(&network, graph.finish_bytes().unwrap()).unwrap();
+    let network = saved(path, "blind.onnx", graph);
     let data = waves(path, "waves", 60, false);
     let error = refused(&mut train(path, "none", "--data", &data, &["--features", network.to_str().unwrap()]));
     assert!(

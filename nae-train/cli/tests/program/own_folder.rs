@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::{nae_train, refused, run, spawn, train};
+use crate::harness::{appears, nae_train, refused, run, spawn, train};
 use crate::own_run::images;
 
 #[test]
@@ -118,11 +117,7 @@ fn a_run_that_cannot_be_exported_leaves_its_report() {
     let mut command = nae_train();
     command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "4s"]);
     let child = spawn(command.arg("--export").arg(target.join("model.onnx")));
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !path.join("one/config.toml").exists() {
-        assert!(Instant::now() < deadline, "no run folder after two minutes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    appears(&path.join("one/config.toml"));
     std::fs::remove_dir(&target).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -150,11 +145,7 @@ fn a_run_whose_report_cannot_be_written_is_exported_and_prints_its_results() {
     command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "4s"]);
     command.arg("--export").arg(path.join("model.onnx"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !path.join("one/config.toml").exists() {
-        assert!(Instant::now() < deadline, "no run folder after two minutes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    appears(&path.join("one/config.toml"));
     // Where the page belongs.
     std::fs::create_dir(path.join("one/report.html")).unwrap();
     let output = child.wait_with_output().unwrap();
