@@ -39,12 +39,10 @@ pub enum CheckpointError {
 pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
-    // The store makes files that only their owner can read, and others may use a run.
-    let permissions = File::create(&temporary).and_then(|file| Ok(file.metadata()?.permissions()));
-    let permissions = permissions.map_err(|error| failed(error.to_string()))?;
+    // A file that the store makes can be read by its owner only, and others may use a run: it writes into this one.
+    File::create(&temporary).map_err(|error| failed(error.to_string()))?;
     let mut store = SafetensorsStore::from_file(&temporary).overwrite(true);
     model.save_into(&mut store).map_err(|error| failed(error.to_string()))?;
-    std::fs::set_permissions(&temporary, permissions).map_err(|error| failed(error.to_string()))?;
     std::fs::rename(&temporary, path).map_err(|error| failed(error.to_string()))
 }
 
