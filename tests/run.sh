@@ -86,8 +86,10 @@ failed() { # NAME
 }
 declare -A pids
 
-step "Formatting"
+# What a change breaks most easily and what takes seconds comes first.
+step "Formatting and the layers of the modules"
 cargo fmt --all --check
+cargo test --locked --quiet -p layers >"$logs/layers.log" 2>&1 || failed layers
 
 if ! $quick; then
   debian_packages

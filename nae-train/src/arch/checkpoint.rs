@@ -74,7 +74,6 @@ pub fn load<M: Module>(blank: M, name: &str, path: &Path) -> Result<M, Checkpoin
 }
 
 #[cfg(all(test, unix))]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

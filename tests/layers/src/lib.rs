@@ -47,7 +47,9 @@ fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
 
 /// The text without comments and without the unit tests at its end.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    // Some unit tests are of one system alone: `#[cfg(all(test, unix))]`.
+    let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test, unix))]\nmod "];
+    let text = &text[..tests.iter().filter_map(|start| text.find(start)).min().unwrap_or(text.len())];
     text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -120,6 +122,8 @@ mod tests {
                     #[cfg(test)]\nmod tests { use crate::k; }";
         let found: Vec<String> = named(&code(text), "crate::").into_iter().collect();
         assert_eq!(found, ["a", "c", "d", "g", "i"]);
+        let text = "use crate::a::B;\n#[cfg(all(test, unix))]\nmod tests { use crate::k; }";
+        assert_eq!(named(&code(text), "crate::"), BTreeSet::from(["a".to_owned()]));
     }
 
     #[test]
