@@ -16,6 +16,7 @@ use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::input::Pixels;
 use nae_infer::{BackendKind, Detector, Limits, OpenError, ScoreError};
 use nae_onnx::builder::{Conv2d, Gemm, GraphBuilder, Pool2d, Value};
+use nae_onnx::check::graph::OnnxGraph;
 use nae_onnx::metadata::{Column, Columns, Features, Missing, ModelMetadata, RowWindow};
 use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
 use prost::Message as _;
@@ -282,14 +283,15 @@ fn a_scale_that_is_not_the_ratio_of_the_sizes_is_left_to_tract() {
     assert!(expected > 0.0 && (found - expected).abs() < 1e-6, "{found} {expected}");
 }
 
-/// A model whose features are the second operand of `operator`. The first is one number for each channel: a constant, or the mean
-/// of other features.
-fn of_numbers_first(operator: &str, constant: bool) -> Vec<u8> {
+/// A model whose features are the second operand of `operator`. The first is one number for each of up to 3 `channels`: a constant,
+/// or the mean of other features.
+fn of_numbers_first(operator: &str, constant: bool, channels: usize) -> Vec<u8> {
     let (mut numbers, mut graph) = (Numbers(8), GraphBuilder::new("numbers first"));
     let image = graph.image_input("image", [1, 6, 5]).unwrap();
-    let [first, second, third] = [27, 3, 27].map(|count| numbers.weights(count, 9));
+    let [first, second, third] = [9, 1, 9].map(|count| numbers.weights(count * channels, 9));
     // Biases keep what is divided by, and powers, away from zero.
-    let conv = |weights| Conv2d { padding: [1; 4], ..Conv2d::new(3, [3; 2], weights, Some(&[4.0, 5.0, 6.0])) };
+    let biases = &[4.0, 5.0, 6.0][..channels];
+    let conv = |weights| Conv2d { padding: [1; 4], ..Conv2d::new(channels, [3; 2], weights, Some(biases)) };
     let features = graph.conv2d("encode", image, &conv(&first)).unwrap();
     graph.conv2d("others", image, &conv(&third)).unwrap();
     let decoded = graph.conv2d("decode", features, &Conv2d::new(1, [1; 2], &second, None)).unwrap();
@@ -306,7 +308,8 @@ fn of_numbers_first(operator: &str, constant: bool) -> Vec<u8> {
     let features = std::mem::replace(&mut graph.node[at].input[0], "taken".into());
     graph.node.insert(at, node(operator, &["numbers", &features], "taken"));
     if constant {
-        graph.initializer.push(TensorProto::floats("numbers", &[3, 1, 1], &[0.5, 1.0, 2.0]));
+        let first = &[0.5, 1.0, 2.0][..channels];
+        graph.initializer.push(TensorProto::floats("numbers", &[channels, 1, 1], first));
     } else {
         let others = graph.node.iter().find(|node| node.name() == "others").unwrap().output[0].clone();
         graph.node.insert(at, node("GlobalAveragePool", &[&others], "numbers"));
@@ -361,8 +364,10 @@ fn tract_refuses_repeated_channels_before_a_convolution_of_one_tap() {
 #[test]
 fn a_backend_refuses_what_it_would_get_wrong() {
     let shape = Shape::new(1, 6, 5);
-    for (operator, constant) in [("Sub", true), ("Div", true), ("Pow", true), ("Sub", false), ("Div", false)] {
-        let onnx = of_numbers_first(operator, constant);
+    let operators = [("Sub", true), ("Div", true), ("Pow", true), ("Sub", false), ("Div", false)];
+    for ((operator, constant), channels) in operators.into_iter().flat_map(|operator| [1, 2, 3].map(|n| (operator, n)))
+    {
+        let onnx = of_numbers_first(operator, constant, channels);
         let checked = nae_onnx::check::check(&onnx, &Limits::default()).unwrap();
         for kind in backends() {
             let detector = match (kind, open(kind, &onnx)) {
@@ -380,15 +385,51 @@ fn a_backend_refuses_what_it_would_get_wrong() {
                 (_, Err(error)) => panic!("{kind:?}: {error}"),
             };
             for image in images(shape, 5).chunks(shape.len()) {
-                let outputs = support::reference::run(&checked.graph, image);
-                let squares = outputs[0].1.iter().zip(image).map(|(made, &given)| (made - f64::from(given)).powi(2));
-                let expected = squares.sum::<f64>() / shape.len() as f64;
+                let expected = energy_by_reference(&checked.graph, image);
                 let found = f64::from(detector.score_prepared(image).unwrap()[0].energy);
                 let agree = (found - expected).abs() < 1e-5 * expected;
-                assert!(agree, "{kind:?} {operator} {constant}: {found} {expected}");
+                assert!(agree, "{kind:?} {operator} {constant} {channels}: {found} {expected}");
             }
         }
     }
+}
+
+/// tract's energies of such models were wrong, without an error: it padded for a stride of 2 what has a stride of 1.
+#[test]
+fn padding_is_that_of_the_convolution_also_if_a_stride_of_one_tap_follows() {
+    let (shape, mut numbers) = (Shape::new(1, 6, 8), Numbers(6));
+    let (first, second) = (numbers.weights(18, 9), numbers.weights(2, 2));
+    for same in ["SAME_UPPER", "SAME_LOWER"] {
+        let mut graph = GraphBuilder::new("padded");
+        let image = graph.image_input("image", [1, 6, 8]).unwrap();
+        let conv = Conv2d { padding: [1; 4], ..Conv2d::new(2, [3; 2], &first, None) };
+        let mut x = graph.conv2d("padded", image, &conv).unwrap();
+        x = graph.relu("relu", x).unwrap();
+        x = graph.conv2d("strided", x, &Conv2d { stride: [2; 2], ..Conv2d::new(1, [1; 2], &second, None) }).unwrap();
+        x = graph.resize_nearest("large", x, [6, 8]).unwrap();
+        let mut model = foreign(graph, shape, &[("reconstruction", x)]);
+        let nodes = &mut model.graph.as_mut().unwrap().node;
+        let padded = nodes.iter_mut().find(|node| node.name() == "padded").unwrap();
+        padded.attribute.retain(|attribute| attribute.name() != "pads");
+        padded.attribute.push(AttributeProto::string("auto_pad", same));
+        let onnx = model.encode_to_vec();
+        let checked = nae_onnx::check::check(&onnx, &Limits::default()).unwrap();
+        for kind in backends() {
+            let detector = open(kind, &onnx).unwrap();
+            for image in images(shape, 3).chunks(shape.len()) {
+                let expected = energy_by_reference(&checked.graph, image);
+                let found = f64::from(detector.score_prepared(image).unwrap()[0].energy);
+                assert!((found - expected).abs() < 1e-5 * expected, "{kind:?} {same}: {found} {expected}");
+            }
+        }
+    }
+}
+
+/// The mean squared error of a model's first output, computed in f64.
+fn energy_by_reference(graph: &OnnxGraph, image: &[f32]) -> f64 {
+    let outputs = support::reference::run(graph, image);
+    let squares = outputs[0].1.iter().zip(image).map(|(made, &given)| (made - f64::from(given)).powi(2));
+    squares.sum::<f64>() / image.len() as f64
 }
 
 /// After an activation, a layer of its own: of a weight for each channel on a host, and a full convolution in a `.nae` file.

@@ -73,13 +73,18 @@ impl Table {
             let (expected, found) = (window.rows, self.rows().len());
             return Err(TableError::Rows { path: self.path().to_owned(), expected, found });
         }
-        let unusable = self.rows().iter().enumerate().filter(|(_, row)| row.prepare(&positions, columns).is_err());
+        // Once, though windows overlap and a row is in several of them.
+        let prepared: Vec<_> = self.rows().iter().map(|row| row.prepare(&positions, columns)).collect();
+        let unusable = prepared.iter().enumerate().filter(|(_, values)| values.is_err());
         let ranges = covering(self.rows().len(), window, unusable.map(|(index, _)| index));
         Ok(ranges.into_iter().map(move |range| {
-            let rows: &[Row] = &self.rows()[range];
+            let rows: &[Row] = &self.rows()[range.clone()];
             let line = |row: Option<&Row>| row.map_or(0, |row| row.line);
-            let prepared = rows.iter().map(|row| row.prepare(&positions, columns).map_err(|error| (row.line, error)));
-            let values = prepared.collect::<Result<Vec<_>, _>>().map(|rows| rows.concat());
+            let values = rows.iter().zip(&prepared[range]).map(|(row, values)| match values {
+                Ok(values) => Ok(values.as_slice()),
+                Err(error) => Err((row.line, error.clone())),
+            });
+            let values = values.collect::<Result<Vec<_>, _>>().map(|rows| rows.concat());
             Prepared { first: line(rows.first()), last: line(rows.last()), values }
         }))
     }

@@ -159,7 +159,11 @@ fn bad_constants_are_refused() {
         "constant `encoder.0.weight`: expected elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantized, found Float16"
     );
     let e = weight(|t| t.data_location = Some(1));
-    assert_eq!(e, "constant `encoder.0.weight`: expected data in the model's own file, found external data");
+    assert_eq!(
+        e,
+        "constant `encoder.0.weight`: expected data in the model's own file, found external data: export with \
+         `external_data=False`, or `onnx.save(onnx.load(FILE), NEW_FILE)` in Python"
+    );
     let e = weight(|t| t.dims = vec![8, 9]);
     assert_eq!(e, "node `encoder.0` (Conv): weight: expected constant floats with 4 axes, found [8, 9]");
     let e = weight(|t| t.raw_data = None);
@@ -309,9 +313,12 @@ fn graphs_must_hold_together() {
     let e = after(|m| graph(m).node.reverse());
     assert!(e.ends_with("is made by no input, constant or earlier node"), "{e}");
     let e = after(|m| named(m, "encoder.1").op_type = Some("Loop".into()));
-    assert_eq!(e, "node `encoder.1`: operator Loop is not supported");
+    assert_eq!(e, "node `encoder.1`: operator Loop is not supported; docs/scoring.md lists those that are");
     let e = after(|m| named(m, "encoder.1").domain = Some("com.example".into()));
-    assert_eq!(e, "node `encoder.1`: operator Conv of com.example is not supported");
+    assert_eq!(
+        e,
+        "node `encoder.1`: operator Conv of com.example is not supported; docs/scoring.md lists those that are"
+    );
     let e = after(|m| named(m, "encoder.pool").output.push("indices".into()));
     assert_eq!(e, "node `encoder.pool` (MaxPool): outputs: expected one, found 2");
     let e = after(|m| named(m, "encoder.1").input.push("encoder.0".into()));
@@ -323,7 +330,8 @@ fn graphs_must_hold_together() {
     let e = after(|m| graph(m).input.clear());
     assert_eq!(e, "the model: expected one input of images, found none");
     let e = after(|m| m.opset_import[0].version = Some(7));
-    assert_eq!(e, "the model: expected a standard operator set from 11 to 21, found 7");
+    let remedy = "export for one of them, in PyTorch with `opset_version=18`";
+    assert_eq!(e, format!("the model: expected a standard operator set from 11 to 21, found 7: {remedy}"));
     assert_eq!(after(|m| m.graph = None), "the model: expected a graph, found none");
 }
 

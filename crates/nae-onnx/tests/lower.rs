@@ -393,7 +393,7 @@ fn what_cannot_be_lowered_is_named() {
     let e = refusal(vec![node("Abs", &["x"], "m", vec![])], vec![]);
     assert_eq!(e, "node `m`: operator Abs cannot be lowered: the engine has no such layer");
     let e = refusal(vec![node("Hardmax", &["x"], "m", vec![])], vec![]);
-    assert_eq!(e, "node `m`: operator Hardmax is not supported");
+    assert_eq!(e, "node `m`: operator Hardmax is not supported; docs/scoring.md lists those that are");
     let groups = vec![AttributeProto::int("group", 2)];
     let twice = vec![node("Conv", &["x", "w"], "n", groups), node("Conv", &["n", "v"], "m", vec![])];
     let e = refusal(twice, vec![constant("w", &[4, 1, 1, 1], 1), constant("v", &[2, 4, 1, 1], 2)]);

@@ -5,6 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nae_data::DataError;
+use nae_infer::backend::BackendError;
 use nae_infer::input::InputError;
 use nae_infer::input::table::TableError;
 use nae_infer::{OpenError, ScoreError};
@@ -129,7 +130,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::File(error) => error.into(),
-            OpenError::Backend { .. } => Self::Runtime(chain(&error)),
+            OpenError::Backend { error: BackendError::Run { .. }, .. } => Self::Runtime(chain(&error)),
             _ => Self::new(&error),
         }
     }

@@ -212,7 +212,7 @@ def test_errors_say_what_the_command_line_says(program, detector, model, tmp_pat
         assert str(raised.value) == program("nae-infer", "score", *arguments)
 
 
-def test_what_is_wrong_is_named(detector, digits, tmp_path):
+def test_what_is_wrong_is_named(detector, model, digits, tmp_path):
     images = digits[0][:4].astype(np.float64) / 255
     images[2, 3, 3] = 16
     with pytest.raises(ValueError, match="image 2: expected values from 0 to 1, found 16 at 27; divide bytes by 255"):
@@ -248,8 +248,10 @@ def test_what_is_wrong_is_named(detector, digits, tmp_path):
             Detector.from_bytes(detector.to_bytes(), threads=threads)
     with pytest.raises(ValueError, match='^backend: expected tract, (ort, )?simd, native or auto, found "gpu"$'):
         Detector.from_bytes(detector.to_bytes(), backend="gpu")
-    with pytest.raises(ValueError, match="model: the model: expected a standard operator set"):
+    with pytest.raises(ValueError, match="model: not an ONNX model, or a truncated one: it is empty"):
         Detector.from_bytes(b"")
+    with pytest.raises(ValueError, match="digits.nae: backend `tract` does not read .nae files"):
+        Detector.open(model.with_suffix(".nae"), backend="tract")
 
 
 def test_each_member_of_a_list_is_one_image(detector, digits):

@@ -104,7 +104,10 @@ fn threads() -> usize {
 fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMetadata> {
     if let Some(metadata) = file.metadata() {
         if metadata.columns.is_some() {
-            bail!("it is a model of tables");
+            bail!(
+                "it is a model of tables, which cannot be calibrated: train it with `nae-train --data` on rows that are normal \
+                 today, or give `nae-infer score --threshold`"
+            );
         }
         if arguments.range.is_some() || arguments.resize.is_some() || arguments.energy.is_some() {
             bail!("it says itself how images are prepared and scored; leave out --range, --resize and --energy");
@@ -119,7 +122,13 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
         bail!("--energy ssim is for images from 0 to 1, not for --range {low},{high}; choose squared-l2 or l1");
     }
     let assumed = Assumed { energy, preprocessing };
-    file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
+    // Without metadata, only a .nae file says how its images are prepared.
+    if file.settings().is_some() {
+        bail!(
+            "a .nae file cannot be calibrated: calibrate the ONNX model, and make the .nae file of it with `nae-train deploy`"
+        );
+    }
+    file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W] of 1 or 3 channels")
 }
 
 /// The files of the paths, each once, and the number of paths and parts of folders that cannot be read, which are reported.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use nae_onnx::check::graph::{Dim, OnnxGraph, OnnxNode, Operator, ValueId};
 use nae_onnx::excerpt;
+use tract_onnx::pb::attribute_proto::AttributeType;
+use tract_onnx::pb::{AttributeProto, ModelProto};
 use tract_onnx::prelude::*;
 use tract_onnx::tract_core::internal::format_err;
 
@@ -25,7 +27,8 @@ impl Tract {
             let reason = format!("tract computes wrong values of node `{}`: {what}", excerpt(&node.name));
             return Err(BackendError::Load { backend: KIND, reason });
         }
-        let plan = plan(bytes, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
+        let plan =
+            plan(bytes, graph, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
         Ok(Self { plan, outputs })
     }
 
@@ -55,7 +58,8 @@ fn computed_wrongly<'g>(graph: &'g OnnxGraph, outputs: &Outputs) -> Option<(&'g 
 
 /// The first node whose operands tract exchanges. If the second operand of `Sub` or `Div` is a convolution, which tract
 /// computes together with operations on its result, and the first operand is one number for each channel, constant or not,
-/// then tract exchanges the two. Some convolutions, of one tap for example, are not concerned; all are taken to be.
+/// then tract exchanges the two. One number for all is one for each channel where there is one channel. Some convolutions, of one
+/// tap for example, are not concerned; all are taken to be.
 fn exchanges_operands<'g>(graph: &'g OnnxGraph, needed: &[bool]) -> Option<&'g OnnxNode> {
     // Whether a value is a convolution with only operations on single elements, or a change of shape, after it.
     let mut convolved = vec![false; graph.values.len()];
@@ -103,7 +107,8 @@ fn convolves_expanded<'g>(graph: &'g OnnxGraph, needed: &[bool]) -> Option<&'g O
     })
 }
 
-/// Whether the first value has several numbers along one axis only, along which the second value has as many.
+/// Whether the numbers of the first value are along one axis, along which the second value has as many. A single number is
+/// along every axis of extent 1.
 fn is_by_axis(graph: &OnnxGraph, first: ValueId, second: ValueId) -> bool {
     // From the last axis on, as shapes are broadcast.
     let extents = |value: ValueId| {
@@ -112,15 +117,43 @@ fn is_by_axis(graph: &OnnxGraph, first: ValueId, second: ValueId) -> bool {
     let mut several = extents(first).enumerate().filter(|(_, extent)| *extent > 1);
     match (several.next(), several.next()) {
         (Some((axis, extent)), None) => extents(second).nth(axis) == Some(extent),
-        _ => false,
+        (None, _) => extents(second).take(graph.values[second].shape.len().saturating_sub(1)).any(|extent| extent == 1),
+        (Some(_), Some(_)) => false,
     }
 }
 
-fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
+/// Writes the padding of convolutions that a file calls `SAME` as numbers. If a convolution of one tap and a larger stride
+/// follows, tract 0.23.9 skips what it would not read, and computes `SAME` for the larger stride then.
+fn write_padding(model: &mut ModelProto, graph: &OnnxGraph) {
+    let padding: HashMap<&str, [usize; 4]> = graph
+        .nodes
+        .iter()
+        .filter_map(|node| match &node.operator {
+            Operator::Conv { window, .. } => Some((graph.values[node.output].name.as_str(), window.padding)),
+            _ => None,
+        })
+        .collect();
+    for node in model.graph.iter_mut().flat_map(|graph| &mut graph.node) {
+        let Some(padding) = node.output.first().and_then(|name| padding.get(name.as_str())) else { continue };
+        if node.attribute.iter().any(|attribute| attribute.name == "auto_pad" && attribute.s.starts_with(b"SAME")) {
+            node.attribute.retain(|attribute| !["auto_pad", "pads"].contains(&attribute.name.as_str()));
+            node.attribute.push(AttributeProto {
+                name: "pads".to_owned(),
+                r#type: AttributeType::Ints as i32,
+                ints: padding.map(|pixels| pixels as i64).to_vec(),
+                ..AttributeProto::default()
+            });
+        }
+    }
+}
+
+fn plan(bytes: &[u8], graph: &OnnxGraph, outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
     // Optimised plans need a fixed batch size; with a symbolic one they are slow, or fail. The shapes that the file states for
     // values inside the network may contain the batch size, by any name, and would contradict it.
     let onnx = tract_onnx::onnx().with_ignore_value_info(true);
-    let mut model = onnx.model_for_read(&mut std::io::Cursor::new(bytes))?;
+    let mut file = onnx.proto_model_for_read(&mut std::io::Cursor::new(bytes))?;
+    write_padding(&mut file, graph);
+    let mut model = onnx.model_for_proto_model(&file)?;
     let s = outputs.shape;
     model.set_input_fact(0, f32::fact([1, s.channels, s.height, s.width]).into())?;
     // Only the outputs that are used; energies are computed elsewhere.

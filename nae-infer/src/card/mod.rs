@@ -152,10 +152,15 @@ impl ModelFile {
     }
 
     /// Settings for an ONNX model without metadata: images of its input's shape, with the given preprocessing and energy.
-    /// `None` if the input is not an image, and for `.nae` files.
+    /// `None` if the input is not an image `[N, C, H, W]` of 1 or 3 channels, and for `.nae` files.
     pub fn assume(&self, assumed: Assumed) -> Option<ModelMetadata> {
         let Content::Onnx(model, _) = &self.content else { return None };
-        let mut contract = Contract::new(model.graph.sample_shape(model.graph.input)?);
+        let is_image = model.graph.values[model.graph.input].shape.len() == 4;
+        let input = model.graph.sample_shape(model.graph.input)?;
+        if !is_image || !matches!(input.channels, 1 | 3) {
+            return None;
+        }
+        let mut contract = Contract::new(input);
         contract.energy = assumed.energy;
         contract.preprocessing = assumed.preprocessing;
         Some(ModelMetadata {
@@ -219,6 +224,7 @@ impl ModelFile {
         graph.nodes.iter().for_each(|n| *operators.entry(n.op_type.as_str()).or_default() += 1);
         let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
         let shape = |value: usize| display_shape(&graph.values[value].shape);
+        let fixed = graph.fixed_batch.map(|batch| format!(", of N = {batch} alone")).unwrap_or_default();
         let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();
         vec![
             Entry::text("format", format!("ONNX, operator set {}", model.opset)),
@@ -227,7 +233,7 @@ impl ModelFile {
             Entry::count("parameters", graph.parameters() as u64),
             Entry::count("operations", graph.operations),
             Entry::text("operators", operators.join(" ")),
-            Entry::text("input", format!("{} {}", graph.values[graph.input].name, shape(graph.input))),
+            Entry::text("input", format!("{} {}{fixed}", graph.values[graph.input].name, shape(graph.input))),
             Entry::text("outputs", outputs.join(", ")),
         ]
     }

@@ -145,12 +145,20 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     let rows = gaussians8::summary::rows(&experiment, &finished);
     let json = format!("{:#}\n", gaussians8::summary::json(&experiment, &rows, &finished));
     file::write(path.join("result.json"), json.as_bytes())?;
-    let figure = gaussians8::summary::figure(&experiment, &finished, &path, &device)?;
-    file::write(path.join("densities.svg"), figure.as_bytes())?;
+    // The table needs no weights: it is printed also where the figure cannot be drawn.
+    let drawn = gaussians8::summary::figure(&experiment, &finished, &path, &device);
     if args.json {
         out!("{json}")?;
     } else if !args.quiet {
         outln!("{}", gaussians8::summary::terminal(&experiment, &rows, &finished))?;
+    }
+    let (figure, missing) = drawn?;
+    file::write(path.join("densities.svg"), figure.as_bytes())?;
+    if !missing.is_empty() && !args.quiet {
+        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        errln!("densities.svg lacks models whose weights are not in {}: {}", path.display(), missing.join("; "));
+    }
+    if !args.json && !args.quiet {
         outln!("result.json, densities.svg and weights are in {}", path.display())?;
     }
     Ok(Done::Whole)

@@ -32,7 +32,7 @@ pub enum CheckError {
         found: String,
     },
     /// An operator is not supported, or not in this form.
-    #[error("node `{node}`: operator {operator} is not supported")]
+    #[error("node `{node}`: operator {operator} is not supported; docs/scoring.md lists those that are")]
     Operator {
         /// The node, or its output if it has no name.
         node: String,

@@ -99,6 +99,9 @@ impl Default for Limits {
 /// ```
 pub fn check(bytes: &[u8], limits: &Limits) -> Result<CheckedModel, CheckError> {
     let decode = |e: prost::DecodeError| CheckError::Decode { reason: e.to_string() };
+    if bytes.is_empty() {
+        return Err(CheckError::Decode { reason: "it is empty".to_owned() });
+    }
     within("bytes", limits.bytes, bytes.len() as u64)?;
     let messages = wire::count(bytes, wire::Kind::Model, limits.messages).map_err(decode)?;
     within("messages", limits.messages, messages)?;
@@ -116,7 +119,10 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<CheckedModel, CheckError> 
     }
     let opset = match opset {
         Some(version) if OPSETS.contains(&version) => version,
-        Some(version) => return refuse("a standard operator set from 11 to 21", version.to_string()),
+        Some(version) => {
+            let remedy = "export for one of them, in PyTorch with `opset_version=18`";
+            return refuse("a standard operator set from 11 to 21", format!("{version}: {remedy}"));
+        }
         None => return refuse("a standard operator set from 11 to 21", "none".into()),
     };
     let Some(graph) = &model.graph else {

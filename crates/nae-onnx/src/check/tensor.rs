@@ -6,13 +6,16 @@ use super::{CheckError, Limits};
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, TensorProto};
 
+/// How to get one file of a model and its data.
+const ONE_FILE: &str = ": export with `external_data=False`, or `onnx.save(onnx.load(FILE), NEW_FILE)` in Python";
+
 const TYPES: &str = "elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantized";
 
 /// The extents and elements of a tensor.
 pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Result<(Vec<usize>, Constant), CheckError> {
     let wrong = |expected: String, found: String| CheckError::Constant { name: excerpt(name), expected, found };
     if tensor.data_location.unwrap_or(0) != 0 || !tensor.external_data.is_empty() {
-        return Err(wrong("data in the model's own file".into(), "external data".into()));
+        return Err(wrong("data in the model's own file".into(), format!("external data{ONE_FILE}")));
     }
     let mut dims = Vec::with_capacity(tensor.dims.len().min(8));
     let mut elements = 1u64;

@@ -1,6 +1,7 @@
 //! `calibrate`: thresholds for models of other programs.
 
 use assert_cmd::Command;
+use nae_onnx::builder::{Conv2d, GraphBuilder};
 use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
 use predicates::str::{contains, diff, is_empty};
@@ -86,7 +87,22 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
     folder
         .run(&["calibrate", "model.nae", "normal.npy", "-o", "x.onnx"])
         .failure()
-        .stderr(contains("not an ONNX model"));
+        .stderr(contains("a .nae file cannot be calibrated: calibrate the ONNX model"));
+}
+
+/// Once for the model, not once for each of the images.
+#[test]
+fn a_model_of_other_things_than_images_is_refused_before_images_are_read() {
+    let folder = Folder::new();
+    let mut graph = GraphBuilder::new("two channels");
+    let image = graph.image_input("image", [2, 8, 8]).unwrap();
+    let made = graph.conv2d("made", image, &Conv2d::new(2, [1; 2], &[0.5; 4], None)).unwrap();
+    graph.output("reconstruction", made).unwrap();
+    std::fs::write(folder.path("two.onnx"), graph.finish().unwrap().encode_to_vec()).unwrap();
+    folder
+        .run(&["calibrate", "two.onnx", "a.png", "b.png", "-o", "x.onnx"])
+        .code(1)
+        .stderr(diff("error: two.onnx: it is not an ONNX model that takes images [N, C, H, W] of 1 or 3 channels\n"));
 }
 
 /// Images that are read would be lost, and what cannot be written would be found only after the work. The model may be replaced:

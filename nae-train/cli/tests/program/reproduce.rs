@@ -130,15 +130,35 @@ fn settings_can_be_changed_and_are_checked() {
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("1 of 1 diverged"), "{table}");
 
-    // Another density; both have their titles and pictures.
-    for (density, title) in [("two_spirals", "two spirals"), ("checkerboard", "checkerboard")] {
-        let out = folder.path().join(density);
-        std::fs::write(&file, text.replace("\"eight_gaussians\"", &format!("{density:?}"))).unwrap();
-        let output = reproduce(&out, &["--settings", path, "--seeds", "1"]);
+    // Other densities in one folder; all have their titles, and the picture of the first stays that of its models.
+    let out = folder.path().join("densities");
+    let drawn = |extra: &[&str]| {
+        let output = reproduce(&out, &[&["--seeds", "1"], extra].concat());
         assert!(output.status.success(), "{output:?}");
+        (std::fs::read_to_string(out.join("densities.svg")).unwrap(), output)
+    };
+    let (first, _) = drawn(&[]);
+    for (density, title) in [("two_spirals", "two spirals"), ("checkerboard", "checkerboard")] {
+        std::fs::write(&file, text.replace("\"eight_gaussians\"", &format!("{density:?}"))).unwrap();
+        let (picture, output) = drawn(&["--settings", path]);
         assert!(String::from_utf8(output.stdout).unwrap().starts_with(title), "{title}");
-        assert!(std::fs::read_to_string(out.join("densities.svg")).unwrap().contains(title));
+        assert!(picture.contains(title), "{title}");
     }
+    assert!(drawn(&[]).0 == first, "the picture is of other models");
+    // The table needs no weights.
+    for file in std::fs::read_dir(&out).unwrap() {
+        let path = file.unwrap().path();
+        if path.file_name().unwrap().to_str().unwrap().starts_with("omi-3-0-") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let (picture, output) = drawn(&[]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("OMI") && !picture.contains("OMI, D_z = 3"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("densities.svg lacks models whose weights are not in") && said.contains("OMI, D_z = 3"),
+        "{said}"
+    );
 }
 
 fn detection_command(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Command {

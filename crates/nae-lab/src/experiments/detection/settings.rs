@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(ours.training, Training { fixed_decoder: false, ..like.training });
         assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
         assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (20, 40));
-        assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);
+        assert_eq!(known("mnist-latent-dim", Scale::Cpu).work, holdout.work);
     }
 
     #[test]

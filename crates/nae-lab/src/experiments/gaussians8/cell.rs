@@ -73,13 +73,6 @@ impl std::fmt::Display for Cell {
     }
 }
 
-impl Cell {
-    /// The name of the file for its weights.
-    pub fn checkpoint(&self) -> String {
-        format!("{}-{}-{}.safetensors", in_file_names(&self.method), self.latent_dim, self.seed)
-    }
-}
-
 /// The form of a method's name in the names of files.
 pub(super) fn in_file_names(method: &str) -> String {
     method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()

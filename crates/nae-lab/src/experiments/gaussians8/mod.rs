@@ -24,7 +24,7 @@ use crate::density::GridError;
 use crate::experiments::Scale;
 use crate::experiments::origin::Origin;
 use crate::experiments::record::{Record, RecordError};
-use cell::{Cell, Job};
+use cell::{Cell, Job, in_file_names};
 use nae_train::arch::checkpoint::CheckpointError;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::Unsupported;
@@ -156,7 +156,7 @@ impl Experiment {
             }
             let trained = shard::undivided(|| job.train(device, stop))?;
             let cell = job.cell();
-            trained.model.save(&path.join(cell.checkpoint()))?;
+            trained.model.save(&path.join(self.weights(&cell)))?;
             let origin = Origin::here(None);
             journal.append(&Finished { cell, result: trained.result, negatives: trained.negatives, origin })?;
             done();
@@ -170,6 +170,14 @@ impl Experiment {
         finished.retain(|f| order.contains(&f.cell));
         finished.sort_by_key(|f| order.iter().position(|cell| *cell == f.cell));
         Ok(finished)
+    }
+
+    /// The name of the file for the weights of `cell`. Models of other settings, whose results may be in the same folder, have
+    /// other names.
+    pub fn weights(&self, cell: &Cell) -> String {
+        let Cell { method, latent_dim, seed } = cell;
+        let settings = self.digest.get(..8).unwrap_or(&self.digest);
+        format!("{}-{latent_dim}-{seed}-{settings}.safetensors", in_file_names(method))
     }
 
     /// The record for the folder of this experiment.

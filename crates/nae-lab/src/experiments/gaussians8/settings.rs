@@ -318,7 +318,7 @@ mod tests {
         assert!(message.contains("temperatur_rate"), "{message}");
         let message = with("name = \"CD\"", "name = \"OMI\"");
         assert!(message.contains("methods.name"), "{message}");
-        // The weights of both would be in the file cd-2-0.safetensors.
+        // The weights of both would be in one file.
         let message = with("name = \"PCD\"", "name = \"cd\"");
         assert!(message.contains("methods.name") && message.contains("is cd;"), "{message}");
         let message = with("dim = 2", "dim = 0");

@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cell::Distances;
+use super::cell::{Cell, Distances};
 use super::{Experiment, ExperimentError, Finished, NAME};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
@@ -106,8 +106,8 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
     )
 }
 
-/// The densities of the first seed's models and the true one, as SVG; weights are read from the folder
-/// `path`.
+/// The densities of the first seed's models and the true one, as SVG; weights are read from the folder `path`. Also returns the
+/// models whose weights are not there, which are left out.
 ///
 /// # Errors
 /// [`ExperimentError`] if weights cannot be read or drawing fails.
@@ -116,22 +116,29 @@ pub fn figure(
     finished: &[Finished],
     path: &Path,
     device: &Device,
-) -> Result<String, ExperimentError> {
+) -> Result<(String, Vec<Cell>), ExperimentError> {
     let target = experiment.settings().target();
     let truth = target.density();
     let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
     let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
     let mut drawn = vec![(target.title().to_owned(), exact, Vec::new())];
+    let mut missing = Vec::new();
     let first = experiment.seeds().iter().next();
     for job in experiment.jobs().iter().filter(|job| Some(job.seed) == first) {
         let cell = job.cell();
         let Some(f) = finished.iter().find(|f| f.cell == cell && f.result.is_some()) else { continue };
-        let model = job.start(device)?.load(&cell.to_string(), &path.join(cell.checkpoint()))?;
+        let weights = path.join(experiment.weights(&cell));
+        if !weights.exists() {
+            missing.push(cell);
+            continue;
+        }
+        let model = job.start(device)?.load(&cell.to_string(), &weights)?;
         let title = format!("{}, D_z = {}", cell.method, cell.latent_dim);
         drawn.push((title, model.density(device)?, f.negatives.clone()));
     }
     let panels: Vec<Panel<'_>> =
         drawn.iter().map(|(title, density, samples)| Panel { title, density, data: &data, samples }).collect();
-    picture::densities(&panels, 4)
-        .map_err(|reason| ExperimentError::Io { path: path.to_owned(), cause: std::io::Error::other(reason) })
+    let picture = picture::densities(&panels, 4)
+        .map_err(|reason| ExperimentError::Io { path: path.to_owned(), cause: std::io::Error::other(reason) })?;
+    Ok((picture, missing))
 }
