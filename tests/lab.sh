@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The night shift: works through models/results/queue.toml on one core, at the lowest priority, one model after the other.
+# Long trainings: works through models/results/queue.toml on one core, at the lowest priority, one model after the other.
 #
 #   tests/lab.sh start     in the background; builds the program first, of the sources as they are
 #   tests/lab.sh status    how far it is

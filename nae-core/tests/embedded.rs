@@ -129,4 +129,8 @@ fn energies_filters_and_flags_have_the_numbers_that_they_had() {
     assert_eq!(flags(&|contract| contract.with_log_normalizer(1.0).unwrap()), 1);
     assert_eq!(flags(&|contract| contract.with_calibration(calibration(9), 0.5).unwrap()), 2);
     assert_eq!(flags(&|contract| contract.with_p_values(calibration(257))), 4);
+    let mut graph = Graph::new(Shape::new(1, 4, 4));
+    graph.push(Activation::Relu);
+    graph.prepared = true;
+    assert_eq!(emit(&graph).unwrap()[58], 8);
 }

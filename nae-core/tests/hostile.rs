@@ -217,7 +217,7 @@ fn what_a_newer_version_may_have_written_is_called_so() {
     for text in [
         text(&floats(), 56, 99),
         text(&floats(), 57, 99),
-        text(&floats(), 58, 8),
+        text(&floats(), 58, 16),
         text(&floats(), 59, 2),
         text(&floats(), 127, 1),
         text(&floats(), 128, 99),

@@ -17,7 +17,7 @@ use nae_infer::input::Pixels;
 use nae_infer::{BackendKind, Detector, Limits, OpenError, ScoreError};
 use nae_onnx::builder::{Conv2d, Gemm, GraphBuilder, Pool2d, Value};
 use nae_onnx::check::graph::OnnxGraph;
-use nae_onnx::metadata::{Column, Columns, Features, Missing, ModelMetadata, RowWindow};
+use nae_onnx::metadata::{Column, Columns, Features, Missing, ModelMetadata, RowWindow, Tiles, Transforms};
 use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
 use prost::Message as _;
 use support::Numbers;
@@ -573,6 +573,33 @@ fn tract_runs_models_with_any_symbol_for_the_batch() {
                     let nearly = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 2e-6);
                     assert!(found.len() == length && nearly, "{name} {exporter}");
                 }
+            }
+        }
+    }
+}
+
+/// A `.nae` file has no tiles, transforms or columns: what they would have made of an image cannot be scored by it.
+#[test]
+fn a_lowered_file_scores_no_image_that_its_model_would_have_prepared_otherwise() {
+    let whole = ModelMetadata::read(&prost_model(&support::digits(1, Energy::SquaredL2).unwrap())).unwrap().unwrap();
+    let tiles = ModelMetadata { tiles: Some(Tiles { stride: 8, top_k: 1 }), ..whole.clone() };
+    let inverted = ModelMetadata { transforms: Transforms { invert: true, ..Transforms::default() }, ..whole.clone() };
+    for (metadata, prepared) in [(whole, false), (tiles, true), (inverted, true)] {
+        let mut model = prost_model(&support::digits(1, Energy::SquaredL2).unwrap());
+        metadata.replace_in(&mut model);
+        let nae = nae_onnx::lower::to_nae(&model.encode_to_vec()).unwrap();
+        let detector = Detector::builder().read(nae, "model.nae").unwrap();
+        let score = |side: u32| detector.score(&nae_infer::image::DynamicImage::new_luma8(side, 16));
+        assert_eq!(detector.settings().prepared, prepared);
+        assert!(score(16).is_ok());
+        match score(20) {
+            Ok(_) => assert!(!prepared),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(
+                    prepared && error.starts_with("expected a sample of 16×16") && error.contains("20×16"),
+                    "{error}"
+                );
             }
         }
     }

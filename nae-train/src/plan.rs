@@ -91,7 +91,7 @@ pub const MIN_IMAGES: usize = 50;
 pub enum PlanError {
     /// There are too few images, rows or windows.
     #[error(
-        "{title}: {}; at least {MIN_IMAGES} are needed, and some hundred to be of use",
+        "{title}: {}; at least {MIN_IMAGES} are needed, and a few hundred to be of use",
         counted(*found, noun)
     )]
     TooFew {

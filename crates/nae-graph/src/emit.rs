@@ -55,6 +55,7 @@ fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
         parameter_words: parameters.bytes().len() / 4,
         arena_words: plan.len,
         latent: steps.iter().position(|step| step.is_latent).map_or(0, |index| index + 1),
+        prepared: graph.prepared,
         ..Header::of(&graph.contract, graph.element)
     };
     let mut bytes = header.emit()?.to_vec();

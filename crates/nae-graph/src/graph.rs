@@ -39,6 +39,8 @@ pub struct Graph {
     pub layout: Layout,
     /// The tensor that contains the latent code, if it is marked.
     pub latent: Option<TensorId>,
+    /// Whether samples are made by steps that a `.nae` file does not contain ([`Header::prepared`](nae_core::format::Header)).
+    pub prepared: bool,
 }
 
 impl Graph {
@@ -51,6 +53,7 @@ impl Graph {
             nodes: Vec::new(),
             layout: Layout::Paired,
             latent: None,
+            prepared: false,
         }
     }
 

@@ -57,6 +57,21 @@ pub enum PrepareError {
         /// The shape of a tile.
         tile: Shape,
     },
+    /// The image does not have the size of the input, and the model's file does not say how its samples are made.
+    #[error(
+        "expected a sample of {input_width}×{input_height} as the device makes it, found an image of {width}×{height}: the .nae file \
+         does not say how images are cropped, cut into tiles or otherwise prepared; score them with the ONNX model",
+        input_width = input.width,
+        input_height = input.height
+    )]
+    Prepared {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+        /// The shape of the input.
+        input: Shape,
+    },
     /// The image's number of channels is not supported.
     #[error("expected 1 or 3 channels, found {0}")]
     Channels(usize),

@@ -147,7 +147,13 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     if metadata.as_ref().is_some_and(|m| !m.is_file()) {
         return Err(invalid(if path.is_dir() { "it is a folder" } else { "it is not a regular file" }));
     }
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(_) if path.is_symlink() => {
+            return Err(invalid("it is a link to a file that does not exist; remove the link first"));
+        }
+        Err(_) => path.to_owned(),
+    };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         let problem = format!("the folder {} does not exist; make it first", folder.display());
@@ -158,11 +164,16 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-        // The mode of new files, which the umask restricts.
-        options.mode(metadata.map_or(0o666, |metadata| metadata.permissions().mode()));
+        // The mode of new files, which the umask restricts. A secret file is one from the start.
+        options.mode(metadata.as_ref().map_or(0o666, |metadata| metadata.permissions().mode()));
     }
     // Not `tempfile_in`, whose errors name the temporary file: it means nothing to a reader.
     let file = tempfile::Builder::new().prefix(".nae-").make_in(folder, |path| options.open(path))?;
+    // The umask has no say in the permissions of a file that is replaced.
+    #[cfg(unix)]
+    if let Some(metadata) = metadata {
+        file.as_file().set_permissions(metadata.permissions())?;
+    }
     Ok((file, target))
 }
 
@@ -257,11 +268,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         write(&file, b"one").unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        write(&link, b"two").unwrap();
+        // With the second, the usual umask would take the group's right to write.
+        for mode in [0o640, 0o664] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            write(&link, b"two").unwrap();
+            assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(std::fs::read(&file).unwrap(), b"two");
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode);
+        }
+        std::fs::remove_file(&file).unwrap();
+        let message = write(&link, b"three").unwrap_err().to_string();
+        assert!(message.contains("a link to a file that does not exist"), "{message}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(std::fs::read(&file).unwrap(), b"two");
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     }
 }

@@ -47,7 +47,7 @@ impl Column {
     }
 }
 
-/// Converts a number as if it were read from a file: non-finite numbers are missing values.
+/// Converts a number as if it were read from a file: NaN is a missing value, and an infinite number is refused as a text.
 fn number_cell(number: f64) -> Cell {
     if number.is_finite() {
         Cell::Number(number)

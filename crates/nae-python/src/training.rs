@@ -294,15 +294,16 @@ impl Request {
         if let Some(autoencoder) = &outcome.autoencoder {
             folder.save(autoencoder, AUTOENCODER);
         }
-        if let Some(failure) = folder.failure() {
-            return Err(Failure::File(std::io::ErrorKind::Other, format!("the run folder is incomplete: {failure}")));
-        }
+        let incomplete = folder.complete(&*outcome.model);
         let interrupted = match outcome.ending {
             Ending::Interrupted { update } => Some(update),
             _ => None,
         };
         let run = Finished { prepared, outcome, engine, choices, started, earlier };
-        let trained = self.conclude(run, &device, &mut folder)?;
+        let mut trained = self.conclude(run, &device, &mut folder)?;
+        // The model is in memory: that is no reason to throw it away.
+        let said = incomplete.map(|failure| format!("not everything could be written to the run folder: {failure}"));
+        trained.warnings.extend(said);
         // A run that was interrupted can be continued.
         if interrupted.is_none() {
             folder.finish().map_err(|error| Failure::new(&error))?;

@@ -136,9 +136,11 @@ impl Journal {
             state.receivers.entry(key).or_insert(at);
         }
         let from = state.receivers.get(&key).copied().unwrap_or(next);
-        if !state.receivers.contains_key(&key) && state.receivers.len() == RECEIVERS {
-            // The table contains receivers that are no longer used: the one farthest behind is removed.
-            if let Some(oldest) = state.receivers.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key) {
+        if !state.receivers.contains_key(&key) && state.receivers.len() >= RECEIVERS {
+            // The table contains receivers that are no longer used: of those that were not registered since the start, the one
+            // farthest behind is removed.
+            let farthest = |(key, at): &(&u32, &u64)| (state.lost.contains_key(*key), **at);
+            if let Some(oldest) = state.receivers.iter().min_by_key(farthest).map(|(key, _)| *key) {
                 state.receivers.remove(&oldest);
             }
         }
@@ -382,6 +384,26 @@ mod tests {
         assert_eq!((journal.behind("hook"), journal.behind("broker")), ((1, 0), (2, 0)));
         let (number, _) = journal.append(|number, name| format!("{number} {name}"));
         assert_eq!(journal.recent(1), [(number, "3 77-3".to_owned())], "numbers and names go on");
+    }
+
+    /// A receiver that is down for long is farther behind than those that are no longer used.
+    #[test]
+    fn room_for_a_new_receiver_is_taken_from_those_that_are_no_longer_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), 77).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        let waiting = add(&journal, "waiting");
+        for number in 1..RECEIVERS {
+            let unused = format!("unused {number}");
+            journal.subscribe(&unused, &unused).unwrap();
+        }
+        drop(journal);
+
+        let journal = Journal::open(folder.path(), 99).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        journal.subscribe("new", "new").unwrap();
+        assert_eq!(journal.next_for("hook", NOW), Some((waiting, "waiting".into())));
+        assert_eq!(journal.lock().receivers.len(), RECEIVERS);
     }
 
     #[test]

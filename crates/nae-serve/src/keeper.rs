@@ -207,7 +207,7 @@ impl Keeper {
         let model = self.model().ok_or(NoModel)?;
         let calibration = model.detector.contract().calibration().cloned();
         calibration.ok_or(ChangeError::NoCalibration)?.threshold(rate)?;
-        self.add(Change::FalsePositiveRate(rate))
+        self.add(Change::FalsePositiveRate(rate), &model.digest)
     }
 
     /// Calibrates on the frames between `from` and `to` seconds ago, which a person says are normal.
@@ -226,16 +226,22 @@ impl Keeper {
         let wanted = model.false_positive_rate().unwrap_or(0.01);
         let rate = wanted.max(1.0 / (found as f32 + 1.0) * 1.01);
         calibration.threshold(rate)?;
-        self.add(Change::Calibration {
+        let change = Change::Calibration {
             count: calibration.count(),
             spacing: calibration.spacing(),
             table: calibration.table().to_vec(),
             false_positive_rate: rate,
-        })
+        };
+        self.add(change, &model.digest)
     }
 
-    fn add(&self, change: Change) -> Result<(), ChangeError> {
+    /// Adds a change that was computed for the model with the digest `of`.
+    fn add(&self, change: Change, of: &str) -> Result<(), ChangeError> {
         self.adjust(|adjustments, model| {
+            // Another request may have exchanged the model meanwhile, or a failure on a frame.
+            if model != of {
+                return Err(ChangeError::Exchanged);
+            }
             make_room(adjustments, &model);
             adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
             Ok(())
@@ -311,6 +317,12 @@ impl Keeper {
         // A failure on a frame may have restored the previous model meanwhile.
         if path_of(state.base.as_ref()) != of_base {
             return Err(ChangeError::Exchanged);
+        }
+        // The model of an unchanged file is the one in use: its alarm and energies stay, and the model before is still the one to
+        // return to.
+        if state.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.model, &new.model)) {
+            tracing::info!(model = new.model.digest, of = %self.condition, "the model's file is unchanged");
+            return Ok(());
         }
         self.put(state, Some(new), true);
         Ok(())

@@ -56,6 +56,7 @@ mod flag {
     pub(super) const LOG_NORMALIZER: u8 = 1;
     pub(super) const THRESHOLD: u8 = 2;
     pub(super) const TAIL: u8 = 4;
+    pub(super) const PREPARED: u8 = 8;
 }
 
 /// A header, without the length and the checksum of the file, which [`seal`] writes.
@@ -91,6 +92,9 @@ pub struct Header {
     pub log_normalizer: Option<f32>,
     /// The threshold, and the false-positive rate it is for.
     pub threshold: Option<Threshold>,
+    /// Whether samples are made by steps that the file does not contain: crop, padding or inversion of an image, its tiles, or
+    /// the columns and windows of a table. If not, a sample is an image that is resized to the input.
+    pub prepared: bool,
 }
 
 impl Header {
@@ -111,6 +115,7 @@ impl Header {
             temperature: contract.temperature,
             log_normalizer: contract.log_normalizer(),
             threshold: contract.threshold(),
+            prepared: false,
         }
     }
 
@@ -167,7 +172,7 @@ impl Header {
         let preprocessing = check!(preprocessing_at(bytes));
         let energy = check!(energy_at(bytes, preprocessing, element));
         let flags = bytes[field::FLAGS];
-        if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD | flag::TAIL) != 0 {
+        if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD | flag::TAIL | flag::PREPARED) != 0 {
             return Err(ModelError::Reserved);
         }
         // If all energies are kept, there is no spacing to store.
@@ -200,6 +205,7 @@ impl Header {
             temperature,
             log_normalizer,
             threshold: check!(threshold_at(bytes, flags, count)),
+            prepared: flags & flag::PREPARED != 0,
         })
     }
 
@@ -243,6 +249,9 @@ impl Header {
         }
         if self.calibration_count > calibration::TABLE_LEN && matches!(self.spacing, Spacing::Tail) {
             bytes[field::FLAGS] |= flag::TAIL;
+        }
+        if self.prepared {
+            bytes[field::FLAGS] |= flag::PREPARED;
         }
         if let Element::I8(quantization) = self.element {
             put_f32(&mut bytes, field::SCALE, quantization.scale());
@@ -332,6 +341,7 @@ mod tests {
             temperature: Temperature::new(0.5).unwrap(),
             log_normalizer: Some(-2.5),
             threshold: Some(Threshold { energy: 0.75, false_positive_rate: 0.05 }),
+            prepared: true,
         }
     }
 
@@ -355,7 +365,7 @@ mod tests {
         }
         let none = Header { calibration_count: 0, table_len: 0, spacing: Spacing::Tail, threshold: None, ..header() };
         assert_eq!(Header::parse(&none.emit().unwrap()), Ok(none));
-        let tail = Header { spacing: Spacing::Tail, ..header() };
+        let tail = Header { spacing: Spacing::Tail, prepared: false, ..header() };
         assert_eq!(Header::parse(&tail.emit().unwrap()), Ok(tail));
     }
 
@@ -414,7 +424,7 @@ mod tests {
         let without = Header { log_normalizer: None, ..header() };
         let found = changed(without, field::LOG_NORMALIZER, &1.0_f32.to_le_bytes());
         assert_eq!(found, Err(ModelError::Temperature));
-        for flags in [8, 0x80, 0xFF] {
+        for flags in [16, 0x80, 0xFF] {
             assert_eq!(changed(header(), field::FLAGS, &[flags]), Err(ModelError::Reserved), "{flags}");
         }
         // If all energies are kept, the flag of the spacing must be clear.

@@ -24,7 +24,7 @@
 //! | 52 | u32 | latent tensor; 0 if there is none |
 //! | 56 | u8 | energy: 0 squared L2, 1 L1, 2 SSIM |
 //! | 57 | u8 | [resize filter](crate::contract::ResizeFilter::id) |
-//! | 58 | u8 | flags: 1 log Ω is present, 2 a threshold is present, 4 the table of more than 256 energies is [denser at its end](crate::calibration::Spacing::Tail) |
+//! | 58 | u8 | flags: 1 log Ω is present, 2 a threshold is present, 4 the table of more than 256 energies is [denser at its end](crate::calibration::Spacing::Tail), 8 samples are [made by steps that the file does not contain](Header::prepared) |
 //! | 59 | u8 | type of the image, the latent and the reconstruction: 0 f32, 1 i8 |
 //! | 60 | 2 × f32 | value of byte 0 and of byte 255 |
 //! | 68 | f32 | temperature T |
@@ -93,7 +93,7 @@
 //! # Versions
 //! The version number changes if files of earlier versions can no longer be read, or have another meaning. It does not
 //! change if something is added: a kind, a mode, an activation, a layout, an energy, a resize filter, a flag, or a
-//! field among those that are zero. Group normalization, ELU and the flag 4 were added to version 2 in this way. So
+//! field among those that are zero. Group normalization, ELU and the flags 4 and 8 were added to version 2 in this way. So
 //! - a newer reader reads every file of its version;
 //! - an older reader reads a newer file that uses nothing that was added since, and refuses any other, since it checks
 //!   that every number and flag is known to it and that all other fields are zero. The error is then not

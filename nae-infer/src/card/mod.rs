@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use nae_core::Shape;
 use nae_core::contract::Contract;
 use nae_core::energy::Energy;
-use nae_core::format::Linear;
+use nae_core::format::{Header, Linear};
 use nae_core::kernels::int8::Layout;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
@@ -71,6 +71,9 @@ impl From<ModelError> for ModelFileError {
 pub struct ScoringSettings {
     /// Input, preprocessing, energy, calibration and the file's threshold.
     pub contract: Contract,
+    /// Whether samples are made by steps that the file does not contain, which is so for `.nae` files of models with transforms,
+    /// tiles or columns. Only samples of exactly the input's size can be scored then.
+    pub prepared: bool,
     /// Crop, fit and inversion of an image before it is resized to the input. The defaults for `.nae` files,
     /// which do not store them.
     pub transforms: Transforms,
@@ -97,7 +100,15 @@ pub struct Assumed {
 impl ScoringSettings {
     /// Settings for images that are resized to the input's shape, with this contract.
     pub fn new(contract: Contract) -> Self {
-        Self { contract, transforms: Transforms::default(), columns: None, window: None, tiles: None, features: None }
+        Self {
+            contract,
+            prepared: false,
+            transforms: Transforms::default(),
+            columns: None,
+            window: None,
+            tiles: None,
+            features: None,
+        }
     }
 
     /// Converts an image to the network's input: channels first, in the input's size and the model's range.
@@ -105,7 +116,12 @@ impl ScoringSettings {
     /// # Errors
     /// [`PrepareError`] if the image cannot be converted.
     pub fn prepare(&self, pixels: &Pixels) -> Result<Vec<f32>, PrepareError> {
-        nae_input::prepare(pixels, self.contract.input, self.contract.preprocessing, self.transforms)
+        let Shape { height, width, .. } = pixels.shape;
+        let input = self.contract.input;
+        if self.prepared && (height, width) != (input.height, input.width) {
+            return Err(PrepareError::Prepared { width, height, input });
+        }
+        nae_input::prepare(pixels, input, self.contract.preprocessing, self.transforms)
     }
 }
 
@@ -180,13 +196,18 @@ impl ModelFile {
         match &self.content {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| ScoringSettings {
                 contract: m.contract.clone(),
+                prepared: false,
                 transforms: m.transforms,
                 columns: m.columns.clone(),
                 window: m.window,
                 tiles: m.tiles,
                 features: m.features,
             }),
-            Content::Nae => Some(ScoringSettings::new(Model::parse(&self.bytes).ok()?.contract().to_owned())),
+            Content::Nae => {
+                let header = Header::parse(self.bytes.first_chunk()?).ok()?;
+                let settings = ScoringSettings::new(Model::parse(&self.bytes).ok()?.contract().to_owned());
+                Some(ScoringSettings { prepared: header.prepared, ..settings })
+            }
         }
     }
 
@@ -258,7 +279,7 @@ impl ModelFile {
 
 impl ScoringSettings {
     fn entries(&self) -> Vec<Entry> {
-        let Self { contract, transforms, columns, window, tiles, features } = self;
+        let Self { contract, prepared, transforms, columns, window, tiles, features } = self;
         let (Shape { channels, height, width }, preprocessing) = (contract.input, contract.preprocessing);
         let (low, high) = (preprocessing.low(), preprocessing.high());
         let image = format!("{channels} × {height} × {width} (C×H×W)");
@@ -267,8 +288,14 @@ impl ScoringSettings {
             Entry::number("temperature", contract.temperature.get()),
             Entry::new("image", [channels, height, width], image),
             Entry::new("range", [low, high], format!("{low:?} to {high:?}")),
-            Entry::text("resize", preprocessing.filter().name()),
         ];
+        if *prepared {
+            let text =
+                "by the device: the file has no crop, inversion, tiles or columns, and scores samples of its size only";
+            card.push(Entry::new("prepared", true, text.to_owned()));
+        } else {
+            card.push(Entry::text("resize", preprocessing.filter().name()));
+        }
         let Transforms { crop, fit, invert } = *transforms;
         if let Some(side) = crop {
             card.push(Entry::new("crop", side, format!("{side} × {side} in the middle")));

@@ -71,15 +71,20 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if let Some(autoencoder) = &outcome.autoencoder {
         folder.save(autoencoder, AUTOENCODER);
     }
-    if let Some(failure) = folder.failure() {
-        bail!("the run folder is incomplete: {failure}");
-    }
+    let incomplete = folder.complete(&*outcome.model);
     if let Ending::Interrupted { update } = outcome.ending {
         say_interrupted(args, &prepared, update, &folder);
+        if let Some(failure) = incomplete {
+            bail!("not everything could be written to the run folder: {failure}");
+        }
         return Ok(Done::Interrupted);
     }
     let _ = ended.set(export_command(args, folder.path()));
     conclude(args, &Finished { prepared, outcome, engine, choices, started, earlier }, &mut folder, &device)?;
+    // After hours, a disk that was full for a minute is no reason to throw the model away.
+    if let Some(failure) = incomplete {
+        bail!("the run has ended, and not everything could be written to the run folder: {failure}");
+    }
     Ok(Done::Whole)
 }
 

@@ -40,10 +40,18 @@ pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
     // A file that the store makes can be read by its owner only, and others may use a run: it writes into this one.
-    File::create(&temporary).map_err(|error| failed(error.to_string()))?;
+    let file = File::create(&temporary).map_err(|error| failed(error.to_string()))?;
     let mut store = SafetensorsStore::from_file(&temporary).overwrite(true);
-    model.save_into(&mut store).map_err(|error| failed(error.to_string()))?;
-    std::fs::rename(&temporary, path).map_err(|error| failed(error.to_string()))
+    let stored = model.save_into(&mut store).map_err(|error| error.to_string());
+    // On the disk before it gets its name: after a power cut, the name is that of complete weights.
+    let stored = stored.and_then(|()| file.sync_all().map_err(|error| error.to_string()));
+    drop(file);
+    let stored = stored.and_then(|()| std::fs::rename(&temporary, path).map_err(|error| error.to_string()));
+    stored.map_err(|reason| {
+        // Half of the weights are of no use, and may fill the disk.
+        let _ = std::fs::remove_file(&temporary);
+        failed(reason)
+    })
 }
 
 /// An autoencoder to load weights into, on the autodiff form of `device`.

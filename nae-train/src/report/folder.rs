@@ -193,7 +193,7 @@ impl RunFolder {
         };
         let file = path.join(CONFIG);
         let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
-        fs::write(&file, text).map_err(io(&file))?;
+        file::write(&file, text.as_bytes())?;
         Self::with(path, lock, Metrics::create(path)?, facts, every, Taken::default())
     }
 
@@ -287,16 +287,19 @@ impl RunFolder {
         Ok(())
     }
 
-    /// The first error in writing during the run, if any.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
-    }
-
-    /// Writes `model` under `name`. An error is recorded for [`failure`](Self::failure), and the run continues.
+    /// Writes `model` under `name`. An error is recorded for [`complete`](Self::complete), and the run continues.
     pub fn save(&mut self, model: &dyn Model, name: &str) {
         if let Err(error) = model.save(&self.path.join(name)) {
             self.fail(error.to_string());
         }
+    }
+
+    /// Writes the weights of `model` once more if something could not be written during the run: the disk may have room again.
+    /// Returns what could not be written then, or cannot be written now.
+    pub fn complete(&mut self, model: &dyn Model) -> Option<String> {
+        let failure = self.failure.clone()?;
+        let again = model.save(&self.path.join(CHECKPOINT));
+        Some(again.err().map_or(failure, |error| error.to_string()))
     }
 
     /// Removes the state for resuming, since the run has ended.
@@ -374,8 +377,12 @@ impl Observer for RunFolder {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
+    use crate::arch::checkpoint;
     use crate::engine::Engine;
+    use crate::methods::nae::NormalizedAutoencoder;
 
     fn facts() -> Facts {
         Facts {
@@ -400,6 +407,25 @@ mod tests {
             assert_eq!(fs::read_to_string(&file).expect("reads"), "title = \"my page\"");
             assert_eq!(fs::read_dir(folder.path()).expect("reads").count(), 1);
         }
+    }
+
+    /// A disk that was full for a while.
+    #[test]
+    fn weights_that_could_not_be_written_are_written_at_the_end() {
+        let (folder, config) = (tempfile::tempdir().expect("a folder"), preset::load("digits").expect("valid"));
+        let mut run = RunFolder::create(folder.path(), &config, 7, facts(), Duration::ZERO).expect("begins");
+        let model = NormalizedAutoencoder::new(checkpoint::blank(config.architecture(), &Device::flex()), 1.0);
+        run.checkpoint(&model);
+        assert_eq!(run.complete(&model), None);
+        let (weights, in_the_way) = (folder.path().join(CHECKPOINT), folder.path().join("checkpoint.safetensors.tmp"));
+        fs::remove_file(&weights).expect("removed");
+        fs::create_dir(&in_the_way).expect("made");
+        run.checkpoint(&model);
+        let failure = run.complete(&model).expect("nothing can be written");
+        assert!(failure.contains(CHECKPOINT) && !weights.exists(), "{failure}");
+        fs::remove_dir(&in_the_way).expect("removed");
+        assert_eq!(run.complete(&model), Some(failure), "the state for resuming may be older");
+        assert!(weights.exists());
     }
 
     #[test]

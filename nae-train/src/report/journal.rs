@@ -97,7 +97,12 @@ impl Journal {
         let line = Line { digest: self.digest.clone(), entry };
         let text = serde_json::to_string(&line).map_err(|error| io(error.into()))? + "\n";
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(io)
+        let before = file.metadata().map_err(io)?.len();
+        file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(|cause| {
+            // A part of a line, to which the next entry would be added, makes the whole file unreadable.
+            let _ = file.set_len(before);
+            io(cause)
+        })
     }
 }
 

@@ -48,7 +48,7 @@ use crate::autoencoder;
 use crate::check::graph::{CheckedModel, OnnxGraph, OnnxNode, ValueId};
 use crate::check::{Limits, check};
 use crate::excerpt::excerpt;
-use crate::metadata::ModelMetadata;
+use crate::metadata::{ModelMetadata, Transforms};
 
 /// How many weights there may be beside four times as many as the file has.
 const MORE_WEIGHTS: usize = 1 << 24;
@@ -230,6 +230,8 @@ fn apply(lowered: &mut Graph, metadata: ModelMetadata) -> Result<(), LowerError>
             found: format!("a latent of {}", latent.len()),
         });
     }
+    let is_part = metadata.tiles.is_some() || metadata.columns.is_some() || metadata.window.is_some();
+    lowered.prepared = is_part || metadata.transforms != Transforms::default();
     lowered.contract = metadata.contract;
     Ok(())
 }

@@ -138,6 +138,39 @@ fn each_exchange_is_on_probation_anew() {
     assert_eq!(kept.in_use(), "second");
 }
 
+/// All cameras are asked to open their files again when one file is exchanged.
+#[test]
+fn a_reload_of_an_unchanged_file_changes_nothing() {
+    let kept = Kept::new();
+    let path = kept.folder.path().join("new.nae");
+    let valid = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits/digits.nae");
+    std::fs::copy(valid, &path).unwrap();
+    let new = kept.keeper.fit(path, false).unwrap();
+    let digest = new.model.digest.clone();
+    kept.keeper.exchange(new);
+    assert!(!kept.scored(None));
+    kept.keeper.reload().unwrap();
+    assert_eq!(kept.in_use(), digest);
+    kept.scored(Some("it panicked"));
+    assert_eq!(kept.in_use(), "old", "the reload is no exchange");
+}
+
+/// A change that was computed for one model is not stored for the next.
+#[test]
+fn a_rate_is_not_set_for_a_model_that_came_meanwhile() {
+    let kept = Kept::new();
+    let writing = kept.keeper.file();
+    thread::scope(|scope| {
+        let change = scope.spawn(|| kept.keeper.set_rate(0.5));
+        thread::sleep(Duration::from_millis(200));
+        kept.exchange("new", SETTINGS);
+        drop(writing);
+        let changed = change.join().unwrap();
+        assert!(matches!(changed, Err(ChangeError::Exchanged)), "{changed:?}");
+    });
+    assert_eq!(kept.keeper.adjustments().len(), 0);
+}
+
 /// The previous model scored it, or failed on it.
 #[test]
 fn a_frame_that_was_on_its_way_says_nothing_of_the_new_model() {
@@ -289,7 +322,7 @@ fn of_many_adjustments_the_last_are_kept() {
     let mut energies: Vec<f32> = (1..=99).map(|k| k as f32 / 10.0).collect();
     let calibration = Calibration::from_energies(&mut energies).unwrap();
     let (count, spacing, table) = (calibration.count(), calibration.spacing(), calibration.table().to_vec());
-    kept.keeper.add(Change::Calibration { count, spacing, table, false_positive_rate: 0.01 }).unwrap();
+    kept.keeper.add(Change::Calibration { count, spacing, table, false_positive_rate: 0.01 }, "old").unwrap();
     assert_eq!(threshold(), 9.9);
     kept.keeper.set_rate(0.2).unwrap();
     kept.keeper.undo().unwrap();

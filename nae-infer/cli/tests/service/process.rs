@@ -69,7 +69,7 @@ fn a_signal_to_reload_while_it_starts_does_not_end_it() {
     let _ = pipe.write_all(b"camera_name = \"gate\"\n");
     drop(pipe);
     let service = Service::of(process).unwrap();
-    service.wait_log("another model was taken");
+    service.wait_log("file is unchanged");
     assert_eq!(service.get("/readyz").status, 200);
     service.signal("TERM");
     assert_eq!(service.wait(), Some(0));

@@ -159,6 +159,26 @@ fn a_run_whose_report_cannot_be_written_is_exported_and_prints_its_results() {
     assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
 }
 
+/// The model of hours is exported and its results are printed, although the run's folder has no weights.
+#[test]
+fn a_run_whose_weights_cannot_be_written_is_exported_and_prints_its_results() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "mine", 60);
+    std::fs::create_dir_all(path.join("one/checkpoint.safetensors.tmp")).unwrap();
+    let mut command = nae_train();
+    command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "1s"]);
+    let output = run(command.arg("--export").arg(path.join("model.onnx")));
+    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("not everything could be written to the run folder") && said.contains("checkpoint"),
+        "{said}"
+    );
+    assert!(printed.contains("threshold") && printed.contains("run folder:"), "{printed}");
+    assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
+}
+
 #[test]
 fn a_time_that_is_too_short_is_said() {
     let folder = TempDir::new().unwrap();

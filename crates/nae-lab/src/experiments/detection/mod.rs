@@ -434,8 +434,8 @@ impl Experiment {
             both.first.save(autoencoder, AUTOENCODER);
         }
         let processor_seconds = both.first.taken().processor_seconds;
-        if let Some(failure) = both.first.failure() {
-            return Err(DetectionError::Incomplete(failure.to_owned()));
+        if let Some(failure) = both.first.complete(&*outcome.model) {
+            return Err(DetectionError::Incomplete(failure));
         }
         if stop.load(Ordering::Relaxed) {
             return Err(DetectionError::Interrupted);
