@@ -102,6 +102,7 @@ impl Alarms {
         let mut id_of_all = String::new();
         let (number, written) = self.journal.append(|number, id| {
             id_of_all = format!("{}{id}", self.id_prefix);
+            self.pictures.announce(number);
             let alarm = Alarm {
                 id: &id_of_all,
                 number,

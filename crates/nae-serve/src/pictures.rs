@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use nae_infer::Scored;
@@ -127,12 +127,18 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// The longest time that a request waits for pictures that are being made, which usually takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The pictures of alarms.
 pub(crate) struct Pictures {
     folder: PathBuf,
     limit: u64,
     /// By the number of the alarm.
     kept: Mutex<BTreeMap<u64, Kept>>,
+    /// The alarm whose pictures are being made. Its receivers are told of it first, and may ask for them at once.
+    making: Mutex<Option<u64>>,
+    made: Condvar,
 }
 
 /// The pictures of one alarm.
@@ -168,11 +174,16 @@ impl Pictures {
         oldest_first.sort_by_key(|(_, (_, stored))| *stored);
         let kept =
             (0..).zip(oldest_first).map(|(order, (number, (bytes, _)))| (number, Kept { bytes, order })).collect();
-        Ok(Self { folder, limit, kept: Mutex::new(kept) })
+        Ok(Self { folder, limit, kept: Mutex::new(kept), making: Mutex::new(None), made: Condvar::new() })
     }
 
     fn path(&self, alarm: u64, kind: Kind) -> PathBuf {
         self.folder.join(format!("{alarm}-{}", kind.suffix()))
+    }
+
+    /// Says that the pictures of an alarm will be [kept](Self::keep) soon: who reads them waits for that.
+    pub(crate) fn announce(&self, alarm: u64) {
+        *self.making.lock().unwrap_or_else(PoisonError::into_inner) = Some(alarm);
     }
 
     /// Stores both pictures of the frame that raised an alarm.
@@ -180,6 +191,13 @@ impl Pictures {
     /// # Errors
     /// If they exceed the size limit, or the disk is full; in that case, neither is kept.
     pub(crate) fn keep(&self, alarm: u64, shown: &Shown) -> io::Result<()> {
+        let stored = self.store(alarm, shown);
+        *self.making.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.made.notify_all();
+        stored
+    }
+
+    fn store(&self, alarm: u64, shown: &Shown) -> io::Result<()> {
         let pictures: Vec<_> = Kind::ALL.iter().filter_map(|&kind| Some((kind, picture(shown, kind)?))).collect();
         let bytes: u64 = pictures.iter().map(|(_, picture)| picture.len() as u64).sum();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,8 +236,11 @@ impl Pictures {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&alarm)
     }
 
-    /// Reads a picture of an alarm.
+    /// Reads a picture of an alarm; waits up to [`PATIENCE`] for one that is being made.
     pub(crate) fn read(&self, alarm: u64, kind: Kind) -> Option<Bytes> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.made.wait_timeout_while(making, PATIENCE, |making| *making == Some(alarm));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
         if !self.has(alarm) {
             return None;
         }
@@ -260,6 +281,27 @@ mod tests {
         let mut image = vec![0xFF, 0xD8, 0xFF];
         image.resize(bytes, 0);
         image
+    }
+
+    /// A receiver asks for the picture as soon as it is told of the alarm.
+    #[test]
+    fn who_asks_for_a_picture_that_is_being_made_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pictures = Pictures::open(folder.path(), 1 << 20).unwrap();
+        pictures.announce(7);
+        assert_eq!(pictures.read(6, Kind::Image), None, "another alarm");
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| pictures.read(7, Kind::Image));
+            std::thread::sleep(Duration::from_millis(100));
+            pictures.keep(7, &shown(jpeg(100))).unwrap();
+            assert_eq!(asked.join().unwrap().map(|bytes| bytes.len()), Some(100));
+        });
+        // Not announced, or not kept: nobody waits.
+        pictures.announce(8);
+        pictures.keep(8, &shown(jpeg(2 << 20))).unwrap_err();
+        let before = std::time::Instant::now();
+        assert_eq!(pictures.read(8, Kind::Image), None);
+        assert!(before.elapsed() < PATIENCE);
     }
 
     #[test]
