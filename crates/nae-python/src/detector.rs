@@ -481,6 +481,11 @@ impl Detector {
         self.file.path.clone()
     }
 
+    /// Writes the file's bytes to `path`, whose old content stays if that fails.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        unlocked(py, || Ok(nae_onnx::file::write(&path, &self.file.bytes)?))
+    }
+
     /// The file's bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.file.bytes)

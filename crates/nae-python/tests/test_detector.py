@@ -254,6 +254,17 @@ def test_what_is_wrong_is_named(detector, model, digits, tmp_path):
         Detector.open(model.with_suffix(".nae"), backend="tract")
 
 
+def test_a_file_is_replaced_as_a_whole(detector, tmp_path):
+    path, same = tmp_path / "model.onnx", tmp_path / "same"
+    path.write_bytes(b"the old content")
+    os.link(path, same)
+    detector.save(path)
+    assert path.read_bytes() == detector.to_bytes()
+    assert same.read_bytes() == b"the old content"
+    with pytest.raises(FileNotFoundError, match="the folder .* does not exist"):
+        detector.save(tmp_path / "absent" / "model.onnx")
+
+
 def test_each_member_of_a_list_is_one_image(detector, digits):
     grey = digits[0][:5]
     expected = detector.score(grey).energies

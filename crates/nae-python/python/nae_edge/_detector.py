@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,8 +175,8 @@ class Detector:
         return self._native.to_bytes()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model file. A threshold that was given to `open` is not in it."""
-        Path(path).write_bytes(self.to_bytes())
+        """Writes the model file, whose old content stays if that fails. A threshold that was given to `open` is not in it."""
+        self._native.save(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.to_bytes(), os.fspath(self._native.path), self._options)

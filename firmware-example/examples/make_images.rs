@@ -3,7 +3,7 @@
 //! and a checkerboard. One byte a pixel, 256 bytes an image, nothing else.
 //!
 //! ```sh
-//! cargo run -p firmware-example --example make_vectors
+//! cargo run -p firmware-example --example make_images
 //! ```
 
 use std::io::Read;
