@@ -342,7 +342,8 @@ impl Trainer<'_> {
                 self.observer.progress(&Progress { phase, step: done, figures });
             }
             let stopped = self.stopped();
-            if self.observer.wants_snapshot(stopped) {
+            // After the last batch, a stop may come before the next phase has a state of its own to store.
+            if self.observer.wants_snapshot(stopped || done == settings.epochs) {
                 let state = EpochsState { done, means: means.clone(), method: Some(method.state()?) };
                 self.observer.snapshot(&Snapshot { order: order.clone(), stage: Stage::Epochs(state) });
             }

@@ -52,7 +52,7 @@ pub trait Observer {
     /// `model` is the state that would be kept if the run ended now.
     fn checkpoint(&mut self, _model: &dyn Model) {}
     /// Called after each update; returns whether [`snapshot`](Self::snapshot) should be called next. `last` is true if
-    /// the run is about to end early.
+    /// the run is about to end early, and after the last update of training in epochs.
     fn wants_snapshot(&mut self, _last: bool) -> bool {
         false
     }

@@ -17,7 +17,7 @@ use nae_train::engine::Engine;
 use nae_train::eval::decided;
 use nae_train::export;
 use nae_train::run::Prepared;
-use nae_train::train::{Ending, Observer, Outcome, Silent, Snapshot};
+use nae_train::train::{Ending, Observer, Outcome, Phase, Silent, Snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -42,10 +42,14 @@ impl Observer for Break<'_> {
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        let mut bytes = Vec::new();
-        ciborium::into_writer(snapshot, &mut bytes).unwrap();
-        self.stored = Some(bytes);
+        self.stored = Some(bytes(snapshot));
     }
+}
+
+fn bytes(snapshot: &Snapshot) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(snapshot, &mut bytes).unwrap();
+    bytes
 }
 
 /// The exported model, or where there is none what it decides of normal images.
@@ -137,6 +141,42 @@ fn every_method_goes_on_to_the_same_model() {
             assert!(model(&prepared, &outcome) == expected, "{name}");
         }
     }
+}
+
+/// Stops a run between its phases, where no update follows that could store a state.
+struct Between<'a> {
+    stop: &'a AtomicBool,
+    stored: Option<Vec<u8>>,
+}
+
+impl Observer for Between<'_> {
+    fn wants_snapshot(&mut self, last: bool) -> bool {
+        last
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.stored = Some(bytes(snapshot));
+    }
+
+    fn end(&mut self, phase: Phase) {
+        assert_eq!(phase, Phase::Pretraining);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_right_after_pre_training_goes_on_from_its_end() {
+    let (device, never, stop) = (Device::flex(), AtomicBool::new(false), AtomicBool::new(false));
+    let raw = short_runs().swap_remove(2);
+    let prepared = Prepared::new(Config::new(raw).unwrap(), 0, None, Corrupt::Refuse).unwrap();
+    let whole = prepared.train(Engine::Cpu, &device, &mut Silent, &never, None).unwrap();
+    let mut between = Between { stop: &stop, stored: None };
+    let broken = prepared.train(Engine::Cpu, &device, &mut between, &stop, None).unwrap();
+    assert_eq!(broken.ending, Ending::Interrupted { update: 0 });
+    let stored = between.stored.expect("a state of the last update of pre-training");
+    let resume: Snapshot = ciborium::from_reader(stored.as_slice()).unwrap();
+    let outcome = prepared.train(Engine::Cpu, &device, &mut Silent, &never, Some(resume)).unwrap();
+    assert!(model(&prepared, &outcome) == model(&prepared, &whole));
 }
 
 /// Some seconds of updates and looks.
