@@ -301,13 +301,13 @@ impl Request {
         };
         let run = Finished { prepared, outcome, engine, choices, started, earlier };
         let mut trained = self.conclude(run, &device, &mut folder)?;
+        // A run that was interrupted, or of which something is not in its folder, can be continued.
+        if interrupted.is_none() && incomplete.is_none() {
+            folder.finish().map_err(|error| Failure::new(&error))?;
+        }
         // The model is in memory: that is no reason to throw it away.
         let said = incomplete.map(|failure| format!("not everything could be written to the run folder: {failure}"));
         trained.warnings.extend(said);
-        // A run that was interrupted can be continued.
-        if interrupted.is_none() {
-            folder.finish().map_err(|error| Failure::new(&error))?;
-        }
         let keyboard = end.interrupted.load(Ordering::Relaxed);
         Ok(Trained { interrupted, keyboard, config: folder.text(CONFIG), ..trained })
     }

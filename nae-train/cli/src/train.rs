@@ -71,8 +71,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if let Some(autoencoder) = &outcome.autoencoder {
         folder.save(autoencoder, AUTOENCODER);
     }
-    let incomplete = folder.complete(&*outcome.model);
     if let Ending::Interrupted { update } = outcome.ending {
+        let incomplete = folder.complete(&*outcome.model);
         say_interrupted(args, &prepared, update, &folder);
         if let Some(failure) = incomplete {
             bail!("not everything could be written to the run folder: {failure}");
@@ -81,10 +81,6 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     }
     let _ = ended.set(export_command(args, folder.path()));
     conclude(args, &Finished { prepared, outcome, engine, choices, started, earlier }, &mut folder, &device)?;
-    // After hours, a disk that was full for a minute is no reason to throw the model away.
-    if let Some(failure) = incomplete {
-        bail!("the run has ended, and not everything could be written to the run folder: {failure}");
-    }
     Ok(Done::Whole)
 }
 
@@ -141,7 +137,11 @@ fn quoted(path: &Path) -> String {
 fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
     let conclusion = run.conclude(device)?;
     // The results are shown also if the report or the model cannot be written, and the one is written if the other cannot be.
-    let reported = conclusion.report(run, device, folder).and_then(|()| Ok(folder.finish()?));
+    // After hours, a disk that was full for a minute is no reason to throw the model away. What the run continues from stays then:
+    // without an export it may be all that there is.
+    let incomplete = folder.complete(&*run.outcome.model);
+    let finish = |folder: &RunFolder| if incomplete.is_none() { folder.finish() } else { Ok(()) };
+    let reported = conclusion.report(run, device, folder).and_then(|()| Ok(finish(folder)?));
     let exported = export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata);
     let summary = conclusion.summary(run);
     if args.json {
@@ -167,6 +167,12 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     })?;
     if let (Some(file), false) = (&args.export.export, args.json || args.quiet) {
         outln!("model: {}", file.display())?;
+    }
+    if let Some(failure) = incomplete {
+        bail!(
+            "the run has ended, and not everything could be written to the run folder: {failure}; write it again: nae-train --resume {}",
+            resume_arguments(args, folder.path(), folder.outliers())
+        );
     }
     Ok(())
 }

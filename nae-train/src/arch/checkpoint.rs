@@ -37,21 +37,23 @@ pub enum CheckpointError {
 /// # Errors
 /// [`CheckpointError::Write`] if the file cannot be written.
 pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
-    let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
-    // A file that the store makes can be read by its owner only, and others may use a run: it writes into this one.
-    let file = File::create(&temporary).map_err(|error| failed(error.to_string()))?;
-    let mut store = SafetensorsStore::from_file(&temporary).overwrite(true);
-    let stored = model.save_into(&mut store).map_err(|error| error.to_string());
-    // On the disk before it gets its name: after a power cut, the name is that of complete weights.
-    let stored = stored.and_then(|()| file.sync_all().map_err(|error| error.to_string()));
-    drop(file);
-    let stored = stored.and_then(|()| std::fs::rename(&temporary, path).map_err(|error| error.to_string()));
-    stored.map_err(|reason| {
+    let renamed = || std::fs::rename(&temporary, path).map_err(|error| error.to_string());
+    write(model, &temporary).and_then(|()| renamed()).map_err(|reason| {
         // Half of the weights are of no use, and may fill the disk.
         let _ = std::fs::remove_file(&temporary);
-        failed(reason)
+        CheckpointError::Write { path: path.to_owned(), reason }
     })
+}
+
+/// Writes the weights of `model` to `path`. They are on the disk when this returns: after a power cut, a name that the file gets
+/// later is that of complete weights.
+fn write(model: &impl Module, path: &Path) -> Result<(), String> {
+    // A file that the store makes can be read by its owner only, and others may use a run: it writes into this one.
+    let file = File::create(path).map_err(|error| error.to_string())?;
+    let mut store = SafetensorsStore::from_file(path).overwrite(true);
+    model.save_into(&mut store).map_err(|error| error.to_string())?;
+    file.sync_all().map_err(|error| error.to_string())
 }
 
 /// An autoencoder to load weights into, on the autodiff form of `device`.

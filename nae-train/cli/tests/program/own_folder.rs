@@ -1,7 +1,7 @@
 //! What a run replaces, and what it refuses before and after training.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -148,15 +148,20 @@ fn a_run_whose_report_cannot_be_written_is_exported_and_prints_its_results() {
     appears(&path.join("one/config.toml"));
     // Where the page belongs.
     std::fs::create_dir(path.join("one/report.html")).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = failed_with_results(child.wait_with_output().unwrap(), path);
     assert!(
         said.contains("report.html") && said.contains("nae-train export") && said.contains("model.onnx, but"),
         "{said}"
     );
+}
+
+/// Checks that a run failed, and that its results were printed and its model exported all the same; returns what it said.
+fn failed_with_results(output: Output, path: &Path) -> String {
+    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(printed.contains("threshold") && printed.contains("run folder:"), "{printed}");
     assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
+    said
 }
 
 /// The model of hours is exported and its results are printed, although the run's folder has no weights.
@@ -168,15 +173,12 @@ fn a_run_whose_weights_cannot_be_written_is_exported_and_prints_its_results() {
     std::fs::create_dir_all(path.join("one/checkpoint.safetensors.tmp")).unwrap();
     let mut command = nae_train();
     command.arg("--data").arg(&data).arg("--out").arg(path.join("one")).args(["--time-budget", "1s"]);
-    let output = run(command.arg("--export").arg(path.join("model.onnx")));
-    let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = failed_with_results(run(command.arg("--export").arg(path.join("model.onnx"))), path);
     assert!(
         said.contains("not everything could be written to the run folder") && said.contains("checkpoint"),
         "{said}"
     );
-    assert!(printed.contains("threshold") && printed.contains("run folder:"), "{printed}");
-    assert!(path.join("model.onnx").exists() && path.join("one/result.json").exists());
+    assert!(said.contains("nae-train --resume") && path.join("one/resume.bin").exists(), "{said}");
 }
 
 #[test]
