@@ -10,9 +10,11 @@ from pathlib import Path
 
 QUEUE = Path("models/results/queue.toml")
 RESULTS = Path("models/results/lab")
+EXPERIMENTS = Path("crates/nae-lab/experiments")
 LAB = Path(os.environ.get("LAB", "target/lab"))
 # Seeds are how many, 0 to that less one, or a list of them.
 KEYS = {"name": (str,), "settings": (str,), "like": (str,), "scale": (str,), "seeds": (int, list)}
+NAMES = {str: "a text", int: "a number", list: "a list"}
 # Without it, all cells of the settings.
 OPTIONAL = {"cells": (list,)}
 
@@ -30,21 +32,31 @@ def queue():
     for number, entry in enumerate(entries.get("experiment", []), 1):
         where = f"{QUEUE}, experiment {number}"
         known = KEYS | OPTIONAL
+        # A mistyped key is also missing under its right name: say the former.
+        for key in sorted(set(entry) - set(known)):
+            sys.exit(f"{where}: there is no key `{key}`; known: {', '.join(known)}")
         for key in sorted(set(entry) | set(KEYS)):
-            if key not in known:
-                sys.exit(f"{where}: there is no key `{key}`; known: {', '.join(known)}")
             if type(entry.get(key)) not in known[key]:
-                expected = " or ".join(kind.__name__ for kind in known[key])
-                sys.exit(f"{where}: expected `{key}` to be of type {expected}, found {entry.get(key)!r}")
+                expected = " or ".join(NAMES[kind] for kind in known[key])
+                found = repr(entry[key]) if key in entry else "no such key"
+                sys.exit(f"{where}: expected `{key}` to be {expected}, found {found}")
         if isinstance(entry["seeds"], int):
             entry["seeds"] = list(range(entry["seeds"]))
         if not entry["seeds"] or not all(type(seed) is int and seed >= 0 for seed in entry["seeds"]):
             sys.exit(f"{where}: expected `seeds` to be whole numbers, one at least, found {entry['seeds']!r}")
-        if entry["name"] in names or "/" in entry["name"]:
+        if entry["name"] in names or "/" in entry["name"] or entry["name"] in ("", ".", ".."):
             sys.exit(f"{where}: expected a name of its own, fit for a folder, found {entry['name']!r}")
         if not Path(entry["settings"]).is_file():
             sys.exit(f"{where}: {entry['settings']}: there is no such file")
+        known = sorted(path.stem for path in EXPERIMENTS.glob("*.toml"))
+        if entry["like"] not in known:
+            sys.exit(f"{where}: there is no experiment {entry['like']!r} to be `like`; known: {', '.join(known)}")
+        scales = settings_of(entry).get("scales", {})
+        if entry["scale"] not in scales:
+            sys.exit(f"{where}: {entry['settings']}: there is no scale {entry['scale']!r}; known: {', '.join(scales)}")
         cells = [cell["name"] for cell in cells_of(entry)]
+        if entry.get("cells") == []:
+            sys.exit(f"{where}: expected `cells` to name one at least, or no `cells` for all, found none")
         for cell in entry.get("cells", []):
             if cell not in cells:
                 sys.exit(f"{where}: {entry['settings']}: there is no cell {cell!r}; known: {', '.join(cells)}")
@@ -52,9 +64,17 @@ def queue():
         yield entry
 
 
+def settings_of(entry):
+    """The settings of an experiment."""
+    try:
+        return tomllib.loads(Path(entry["settings"]).read_text())
+    except tomllib.TOMLDecodeError as error:
+        sys.exit(f"{entry['settings']}: {error}")
+
+
 def cells_of(entry):
     """The cells in the settings of an experiment."""
-    return tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
+    return settings_of(entry).get("cells", [])
 
 
 def lines(path):
@@ -86,26 +106,36 @@ def is_trained(run):
 
 
 def work():
+    """Runs the queue. An experiment that fails is left, and the next one begun; a stop ends the queue."""
+    stopped = []
+    # Both are asked to stop; this one waits for the program to write its state.
+    signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
+    failed = []
     for entry in list(queue()):
         for seed in entry["seeds"]:
-            run(entry, seed)
+            code = run(entry, seed)
+            if stopped:
+                sys.exit(f"{entry['name']}: stopped")
+            if code:
+                print(f"{entry['name']}, seed {seed}: ended with {code}", file=sys.stderr, flush=True)
+                failed.append(f"{entry['name']}, seed {seed}")
+                break
+    if failed:
+        sys.exit(f"failed: {'; '.join(failed)}")
 
 
 def run(entry, seed):
+    """Trains what a seed of an experiment lacks, and returns the program's status."""
     cells = unfinished(entry, seed)
     if not cells:
-        return
+        return 0
     command = [LAB / "nae-train", "reproduce", entry["like"], "--settings", entry["settings"], "--scale", entry["scale"]]
     # With a comma at the end it is that seed, not how many.
     command += ["--seeds", f"{seed},", "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
     command += ["--cells", ",".join(cells)]
     print(f"{entry['name']}, seed {seed}", flush=True)
-    # Both are asked to stop; this one waits for the program to write its state.
-    program = subprocess.Popen(command)
-    signal.signal(signal.SIGINT, lambda *_: None)
-    code = program.wait()
-    if code:
-        sys.exit(f"{entry['name']}: ended with {code}")
+    # A caught signal is not inherited: the program catches it by itself.
+    return subprocess.Popen(command).wait()
 
 
 def collect():

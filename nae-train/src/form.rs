@@ -9,7 +9,7 @@ use std::time::Duration;
 use burn::tensor::Device;
 use nae_core::Shape;
 use nae_data::counted;
-use nae_data::own::{OwnImages, largest_side};
+use nae_data::own::{Corrupt, OwnImages, largest_side};
 use nae_data::{DataError, Originals, detail_lost, originals};
 use nae_input::tiling::Grid;
 use nae_onnx::metadata::{Fit, Tiles, Transforms};
@@ -34,8 +34,13 @@ const POOR: f64 = 0.7;
 const TILES: [(usize, usize); 4] = [(32, 16), (48, 24), (64, 32), (80, 80)];
 /// The largest number of tiles of an image: each is a sample for training, and a forward pass at run time.
 const MOST_TILES: usize = 200;
+/// One image in so many may be too small for the tiles that are chosen, and is left out. Reading leaves out twice as many, those
+/// that cannot be decoded among them.
+const SMALLER: usize = 20;
 /// The largest number of values of all tiles together; they take 1 GB.
 const MOST_VALUES: usize = 1 << 28;
+/// After fewer epochs, the autoencoder of a trial has hardly learnt.
+const ENOUGH: usize = 3;
 /// The share of the run's time that the trial of each form may take.
 const SHARE: f64 = 0.05;
 /// The number of updates of a form's autoencoder, if there is enough time.
@@ -52,6 +57,26 @@ pub struct Forms {
     pub top_k: usize,
     /// The frozen network, with the channels and the side of its input images.
     pub features: Option<(FeatureSettings, (usize, usize))>,
+    /// Whether reading for training skips images that are smaller than a tile.
+    pub corrupt: Corrupt,
+}
+
+/// The form that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The form.
+    pub form: Form,
+    /// The reasons, one sentence each.
+    pub said: Vec<String>,
+    /// What affects how far a model in this form can be trusted, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Chosen {
+    /// Whole images, without a trial.
+    fn whole(said: Vec<String>) -> Self {
+        Self { form: Form::Whole, said, warnings: Vec::new() }
+    }
 }
 
 /// A form of images.
@@ -83,7 +108,7 @@ pub enum FormError {
     Trial(#[from] TrialError),
 }
 
-/// Returns the best form for the images at `path` and the reasons, one sentence each. If the run's `time` is given,
+/// Returns the best form for the images at `path`. If the run's `time` is given,
 /// each trial takes a small share of it; otherwise the trial makes the same number of updates on every machine.
 ///
 /// # Errors
@@ -95,31 +120,34 @@ pub fn best(
     device: &Device,
     time: Option<Duration>,
     seed: u64,
-) -> Result<(Form, Vec<String>), FormError> {
+) -> Result<Chosen, FormError> {
     let mut originals = originals(path, IMAGES, trial::MIN_IMAGES)?;
     if let Some((side, _)) = forms.tiles {
         // Reading for training skips these images too, as long as they are few.
         originals.retain(|(height, width)| height.min(width) >= side);
     }
-    let whole = |said: String| Ok((Form::Whole, vec![said]));
+    let whole = |said: String| Ok(Chosen::whole(vec![said]));
     let Some((height, width)) = originals.median_size() else {
         let said = forms
             .tiles
             .map(|(side, _)| format!("form: whole images; none is large enough for a tile of {side}x{side}"));
-        return Ok((Form::Whole, said.into_iter().collect()));
+        return Ok(Chosen::whole(said.into_iter().collect()));
     };
     let side = largest_side(height.min(width));
     let lost = detail_lost(&originals.images, side);
     if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
-        return Ok((Form::Whole, Vec::new()));
+        return Ok(Chosen::whole(Vec::new()));
     }
     // Tiles of reduced images would show other content, and images that are cut into tiles keep their size.
     let (are_smaller, are_fitted) = (originals.are_smaller(), changes_size(&forms.transforms));
     let tiles = match forms.tiles {
         _ if are_smaller || are_fitted => None,
         Some((side, tiles)) => (all_values(&originals, side, tiles.stride) <= MOST_VALUES).then_some((side, tiles)),
-        None => fitting(&originals, forms.top_k),
+        None => fitting(&originals, forms.top_k, forms.corrupt),
     };
+    if let Some((side, _)) = tiles {
+        originals.retain(|(height, width)| height.min(width) >= side);
+    }
     let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
     let (count, channels) = (originals.images.len(), originals.channels());
     let Some(trial) = Trial::new(originals.images, seed) else {
@@ -165,14 +193,18 @@ pub fn best(
     } else if tiles.is_none() && forms.tiles.is_some() {
         said.push("tiles were not tried, the images have too many of them: give a larger --stride".into());
     }
-    if mean < POOR && forms.features.is_none() {
-        said.push(
-            "synthetic defects are detected poorly in every form that was tried; features of a frozen network may be better: \
-             --features"
-                .into(),
-        );
-    }
-    Ok((form, said))
+    let better = tried.iter().filter(|(_, other)| other.mean() > mean);
+    said.extend(better.map(|(other, _)| {
+        let (title, margin) = (title(*other, side), margin(*other));
+        format!("{title} have a higher mean AUROC, but were not chosen: they take longer to compute, and must lead by {margin}")
+    }));
+    let poor = (mean < POOR && forms.features.is_none()).then(|| {
+        format!(
+            "synthetic defects in the images are detected poorly in every form that was tried (mean AUROC {mean:.3}, where .5 is \
+             chance), so that small defects will be missed: features of a frozen network may be better (--features)"
+        )
+    });
+    Ok(Chosen { form, said, warnings: poor.into_iter().collect() })
 }
 
 /// Whether `transforms` change the size of images, so that they cannot be cut into tiles.
@@ -189,9 +221,12 @@ fn margin(form: Form) -> f64 {
     }
 }
 
-/// The first tiles that all images are large enough for, with few enough of them.
-fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
-    let least = originals.sizes.iter().map(|&(height, width)| height.min(width)).min()?;
+/// The first tiles that all images are large enough for, or all but some few, with few enough of them.
+fn fitting(originals: &Originals, top_k: usize, corrupt: Corrupt) -> Option<(usize, Tiles)> {
+    let mut sides: Vec<usize> = originals.sizes.iter().map(|&(height, width)| height.min(width)).collect();
+    sides.sort_unstable();
+    let smaller = if corrupt == Corrupt::Skip { sides.len() / SMALLER } else { 0 };
+    let least = *sides.get(smaller)?;
     TILES.into_iter().find_map(|(side, stride)| {
         let fits = side < least
             && most_tiles(originals, side, stride) <= MOST_TILES
@@ -200,10 +235,11 @@ fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
     })
 }
 
-/// The number of tiles of the image that has the most.
+/// The number of tiles of the image that has the most. Images that are smaller than a tile are left out.
 fn most_tiles(originals: &Originals, side: usize, stride: usize) -> usize {
     let tile = Shape::new(1, side, side);
-    let counts = originals.sizes.iter().map(|&(height, width)| {
+    let large = originals.sizes.iter().filter(|&&(height, width)| height.min(width) >= side);
+    let counts = large.map(|&(height, width)| {
         Grid::new(Shape::new(1, height, width), tile, stride).map_or(usize::MAX, |grid| grid.len())
     });
     counts.max().unwrap_or(0)
@@ -247,11 +283,16 @@ fn describe(form: Form, side: usize, verdict: &Verdict) -> String {
     let kinds: Vec<String> =
         verdict.auroc.iter().map(|(defect, auroc)| format!("{} {auroc:.3}", defect.name())).collect();
     format!(
-        "trial of {}: mean AUROC {:.3} ({}) after {}",
+        "trial of {}: mean AUROC {:.3} ({}) after {}{}",
         title(form, side),
         verdict.mean(),
         kinds.join(", "),
-        counted(verdict.epochs, "epoch")
+        counted(verdict.epochs, "epoch"),
+        if verdict.epochs < ENOUGH {
+            ", too few to judge it by: more time (--time-budget) may decide otherwise"
+        } else {
+            ""
+        }
     )
 }
 
@@ -269,7 +310,7 @@ mod tests {
 
     #[test]
     fn tiles_fit_the_images_and_the_memory() {
-        let tiles = |height, width, all| fitting(&grey(height, width, all), 3);
+        let tiles = |height, width, all| fitting(&grey(height, width, all), 3, Corrupt::Skip);
         assert_eq!(tiles(200, 200, 1500), Some((32, Tiles { stride: 16, top_k: 3 })));
         // An image of 384 pixels has 529, 225 and 121 tiles of 32, 48 and 64 pixels; one of 1,000 has 169 of 80.
         assert_eq!(tiles(384, 384, 500), Some((64, Tiles { stride: 32, top_k: 3 })));
@@ -278,5 +319,12 @@ mod tests {
         assert_eq!(tiles(32, 100, 100), None);
         assert_eq!(tiles(4000, 4000, 100), None);
         assert_eq!(tiles(200, 200, 1_000_000), None);
+        // One of 21 images is left out, two are not; none is if small images are refused.
+        let some = |smaller: usize, corrupt| {
+            let mut all = grey(200, 200, 21);
+            all.sizes = [vec![(10, 10); smaller], vec![(200, 200); 21 - smaller]].concat();
+            fitting(&all, 3, corrupt).map(|(side, _)| side)
+        };
+        assert_eq!([some(1, Corrupt::Skip), some(2, Corrupt::Skip), some(1, Corrupt::Refuse)], [Some(32), None, None]);
     }
 }

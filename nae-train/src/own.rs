@@ -23,7 +23,7 @@ use nae_onnx::metadata::{Missing, Reading, RowWindow, Tiles, Transforms};
 use crate::config::{Config, ConfigError, FeatureSettings, MethodKind};
 use crate::engine::{Engine, EngineChoice, Unsupported};
 use crate::features;
-use crate::form::{self, Form, FormError, Forms};
+use crate::form::{self, Chosen, Form, FormError, Forms};
 use crate::plan::{self, PlanError};
 use crate::run::{Prepared, RunError};
 use crate::seed::Stream;
@@ -281,7 +281,7 @@ pub fn plan(
                 "--stride: {stride} pixels from one tile of {side} to the next would leave some out"
             ));
         }
-        let (form, said) = chosen_form(wishes, path, backbone.as_ref(), engines, device)?;
+        let Chosen { form, said, warnings } = chosen_form(wishes, path, backbone.as_ref(), engines, device)?;
         choices = said;
         if let (Form::Whole, Some(top_k)) = (form, wishes.top_k) {
             choices.push(format!("--top-k {top_k} is not used: a whole image has one energy"));
@@ -310,7 +310,7 @@ pub fn plan(
         })?;
         let doubtful = collection.doubtful();
         let mut loaded = Loaded::from(collection);
-        loaded.warnings.extend(doubtful);
+        loaded.warnings.extend(doubtful.into_iter().chain(warnings));
         (draft, loaded, found)
     };
     let fitted = match wishes.method {
@@ -397,11 +397,11 @@ fn chosen_form(
     backbone: Option<&Backbone>,
     engines: EngineChoice,
     device: &Device,
-) -> Result<(Form, Vec<String>), OwnError> {
+) -> Result<Chosen, OwnError> {
     let given = wishes.features.as_ref().zip(backbone);
     let tiles = wishes.images.tiles;
     let refuse = |problem: &str| Err(OwnError::Wishes(problem.to_owned()));
-    let told = |form| Ok((form, Vec::new()));
+    let told = |form| Ok(Chosen { form, said: Vec::new(), warnings: Vec::new() });
     match (wishes.form, tiles, given) {
         (Some(OwnForm::Tiles), None, _) => return refuse("--form tiles: give the side of the tiles with --tile"),
         (Some(OwnForm::Features), _, None) => {
@@ -428,17 +428,18 @@ fn chosen_form(
         tiles,
         top_k: wishes.top_k.unwrap_or(1),
         features: features.transpose()?,
+        corrupt: wishes.corrupt,
     };
-    let (form, mut said) = match form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed) {
+    let mut chosen = match form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed) {
         Err(FormError::Data(cause)) => return Err(OwnError::given("--data")(cause)),
         chosen => chosen?,
     };
-    if wishes.form == Some(OwnForm::Best) && said.is_empty() {
-        said.push(
+    if wishes.form == Some(OwnForm::Best) && chosen.said.is_empty() {
+        chosen.said.push(
             "form: whole images; they lose little detail when they are resized, so no forms were compared".into(),
         );
     }
-    Ok((form, said))
+    Ok(chosen)
 }
 
 /// Checks that an image has at least `top_k` parts, of which the largest number is `most`.
@@ -505,23 +506,21 @@ fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
     // The inputs of a category follow each other.
     let mut categories: Vec<String> = categories.map(|column| format!("{:?}", column.name)).collect();
     categories.dedup();
-    let mut also = String::new();
+    let mut inputs = Vec::new();
+    if numbers > 0 {
+        inputs.push(format!("{} of numbers, scaled by their quartiles", counted(numbers, "column")));
+    }
     if values > 0 {
         let more = categories.len().saturating_sub(NAMED);
         categories.truncate(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        also +=
-            &format!(", {} for the values of the categories {}{more}", counted(values, "input"), categories.join(", "));
+        let categories = categories.join(", ");
+        inputs.push(format!("{} for the values of the categories {categories}{more}", counted(values, "input")));
     }
     if gaps > 0 {
-        also += &format!(", {} for gaps", counted(gaps, "input"));
+        inputs.push(format!("{} for gaps", counted(gaps, "input")));
     }
-    format!(
-        "{}, {} of numbers, scaled by their quartiles{also}{}",
-        counted(rows.rows, "row"),
-        counted(numbers, "column"),
-        windows.unwrap_or_default()
-    )
+    format!("{}, {}{}", counted(rows.rows, "row"), inputs.join(", "), windows.unwrap_or_default())
 }
 
 /// The number of samples; if they are tiles, also the number of images.

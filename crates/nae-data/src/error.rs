@@ -39,6 +39,11 @@ impl DataError {
         Self::at(path, cause).of_system(cause.kind())
     }
 
+    /// The same error, followed by what to do.
+    pub fn with_remedy(self, remedy: &str) -> Self {
+        Self { text: format!("{}; {remedy}", self.text).into(), ..self }
+    }
+
     /// The kind of the error of the operating system that is the cause, such as a file that is not there. `None` if the file
     /// was read, and its content cannot be used.
     pub fn kind(&self) -> Option<io::ErrorKind> {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`ImageSet`] contains images. [`Source`] lists the data sets and finds their files: `digits` is the embedded set,
+//! [`ImageSet`] contains images. [`Source`] lists the data sets and finds their files, of which `published` has the originals'
+//! addresses and digests: `digits` is the embedded set,
 //! [`idx`] reads MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an
 //! archive (`files`, `collect`), [`own_table`] a table or a folder of `tables`, where `time_columns` finds those that say
 //! when a row was recorded. [`Form`] defines how files are
@@ -30,6 +31,7 @@ pub mod outliers;
 pub mod own;
 pub mod own_table;
 mod parts;
+mod published;
 pub mod reading;
 mod source;
 mod split;

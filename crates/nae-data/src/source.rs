@@ -16,10 +16,10 @@ use crate::error::DataError;
 use crate::files::part_of;
 use crate::form::{Form, ImageForm};
 use crate::idx;
-use crate::image_set::ImageSetError;
 use crate::loaded::Loaded;
 use crate::own::{self, Corrupt, OwnImages};
 use crate::own_table::{self, OwnTable};
+use crate::published::{self, Published};
 
 /// The environment variable with the path of the folder that contains the data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
@@ -69,6 +69,8 @@ struct Named {
     chimera_gap: usize,
     /// Whether the set itself has a validation part and a test part.
     has_parts: HasParts,
+    /// The original files; `None` if the set is embedded, or nobody publishes it in this form.
+    published: Option<Published>,
     /// Reads the set from its folder; embedded sets ignore the folder.
     load: Load,
 }
@@ -97,6 +99,7 @@ const DIGITS: Named = Named {
     filter: ResizeFilter::BilinearAlignCorners,
     chimera_gap: 0,
     has_parts: HasParts { validation: false, test: false },
+    published: None,
     load: Load::AsItIs(|_| Ok(Loaded::whole(digits::load()?, digits::sha256()))),
 };
 
@@ -109,11 +112,17 @@ const MNIST: Named = Named {
     // Six of 28 rows, as in the paper.
     chimera_gap: 6,
     has_parts: HasParts { validation: false, test: true },
+    published: Some(published::MNIST),
     load: Load::AsItIs(load_idx),
 };
 
-const FASHION_MNIST: Named =
-    Named { title: "Fashion-MNIST", class: ["class", "images"], folder: Some("fashion-mnist"), ..MNIST };
+const FASHION_MNIST: Named = Named {
+    title: "Fashion-MNIST",
+    class: ["class", "images"],
+    folder: Some("fashion-mnist"),
+    published: Some(published::FASHION_MNIST),
+    ..MNIST
+};
 
 const CIFAR10: Named = Named {
     title: "CIFAR-10",
@@ -123,12 +132,14 @@ const CIFAR10: Named = Named {
     filter: ResizeFilter::Bilinear,
     chimera_gap: 0,
     has_parts: HasParts { validation: false, test: true },
+    published: Some(published::CIFAR10),
     load: Load::AsItIs(load_cifar),
 };
 
 const CIFAR10_JPEG: Named = Named {
     title: "JPEG CIFAR-10",
     folder: Some("cifar10-jpeg"),
+    published: None,
     load: Load::Files(|folder, form, corrupt| load_files(folder, ["train", "test"], MAX_VALUES as u64, form, corrupt)),
     ..CIFAR10
 };
@@ -136,6 +147,7 @@ const CIFAR10_JPEG: Named = Named {
 const IMAGENET32: Named = Named {
     title: "ImageNet32",
     folder: Some("imagenet32"),
+    published: Some(published::IMAGENET32),
     load: Load::Files(|folder, form, corrupt| {
         load_files(folder, ["train_32x32", "valid_32x32"], IMAGENET32_VALUES, form, corrupt)
     }),
@@ -150,6 +162,7 @@ const CELEBA: Named = Named {
     folder: Some("celeba"),
     image: celeba::SHAPE,
     has_parts: HasParts { validation: true, test: true },
+    published: Some(published::CELEBA),
     load: Load::Files(celeba::load),
     ..CIFAR10
 };
@@ -281,11 +294,20 @@ impl Source {
                 return Err(DataError::at(given, format_args!("{problem}; leave --data out")));
             }
         };
-        match set.load {
-            Load::AsItIs(load) => {
-                load(&folder)?.brought(&form).map_err(|cause: ImageSetError| DataError::form(set.title, &cause))
-            }
+        let loaded = match set.load {
+            Load::AsItIs(load) => load(&folder),
             Load::Files(load) => load(&folder, &form, corrupt),
+        };
+        let with_remedy = |error: DataError| match &set.published {
+            Some(published) => error.with_remedy(&published.remedy(set.title)),
+            None => error,
+        };
+        let mut loaded = loaded.map_err(with_remedy)?;
+        let published = set.published.as_ref();
+        loaded.warnings.extend(published.and_then(|published| published.differs(set.title, &folder, &loaded)));
+        match set.load {
+            Load::AsItIs(_) => loaded.brought(&form).map_err(|cause| DataError::form(set.title, &cause)),
+            Load::Files(_) => Ok(loaded),
         }
     }
 

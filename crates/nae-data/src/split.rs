@@ -137,6 +137,11 @@ impl Split {
         let repeated = |part: &ImageSet| contents(part).filter(|content| trained.contains(content)).count();
         Repeated { calibration: repeated(&self.calibration), test: repeated(&self.test) }
     }
+
+    /// Counts the [units](ImageSet::units) of the training part that differ from each other.
+    pub fn different(&self) -> usize {
+        contents(&self.train).collect::<HashSet<u64>>().len()
+    }
 }
 
 /// A hash of the values of each unit.

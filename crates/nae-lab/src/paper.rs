@@ -36,7 +36,7 @@
 //! | several of them, of different D_z (MPDR-R) |  [`NaeMethod::and_on_manifold_of`](nae_train::methods::nae::NaeMethod::and_on_manifold_of) | `nae-train/src/methods/nae/mod.rs` `every_manifold_has_its_part_of_the_negative_samples` |
 //! | an energy that is a network's output, and several manifolds (MPDR-S) | [`ManifoldDiffusion`](nae_train::config::ManifoldDiffusion) | `nae-train/src/methods/mpdr.rs` `latent_chains_go_down_the_energy_of_the_manifolds_images`, `every_manifold_has_its_part_of_the_batch`, `the_manifolds_learn_before_the_network_does`; `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss` |
 //!
-//! # Section 5.1: technicalities
+//! # Section 6.1: technicalities
 //!
 //! | what | item | test |
 //! |---|---|---|
@@ -46,7 +46,7 @@
 //! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm), in pre-training [`Pretraining::latent_norm`](nae_train::config::Pretraining::latent_norm) | `nae-train/src/methods/nae/loss.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss`, `the_autoencoder_steps_by_the_gradient_of_its_loss` |
 //! | α·mean E(x′)², γ here | [`Regularization::negative_energy`](nae_train::config::Regularization::negative_energy) | `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
 //!
-//! # Section 5.2: two dimensions
+//! # Section 6.2: two dimensions
 //!
 //! | what | item | test |
 //! |---|---|---|
@@ -158,7 +158,7 @@
 //! | the loss | divided by T | divided by T = 1 for digits held out, else not divided | not divided |
 //! | limit on the visible chain's gradient | 0.01 | on each element for digits held out, else on the norm of each row | on each element |
 //! | images that calibrate | – | – | 2% of those that the authors train on |
-//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions; in pre-training, too |
+//! | ‖z‖² in the ablation's row in ℝ^D | named in section 6.1, without its weight | – | 0.01, as in two dimensions; in pre-training, too |
 //! | updates for ImageNet32 | not named | – | those for CIFAR-10, two epochs |
 //! | regularization of energies in CD and PCD | negative samples | negative samples and data for digits held out, negative samples in two dimensions | as the code; both weights are settings |
 //! | ‖z‖² | squared norm | divided by D | squared norm, with the code's weight .01 |

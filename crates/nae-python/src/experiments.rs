@@ -110,7 +110,7 @@ impl Request {
         match self.experiment()? {
             Experiment::Detection(experiment) => {
                 // The models are trained one after the other, with the same callback.
-                let begin = |_: &detection::Job<'_>| {
+                let begin = |_: &detection::Job<'_>, _: &[String]| {
                     let again = Python::attach(|py| callback.as_ref().map(|callback| callback.clone_ref(py)));
                     Both::new(Watch::new(std::mem::replace(&mut callback, again), &end), Bars::new(!self.bars))
                 };

@@ -36,7 +36,10 @@ impl Generator {
         let Some(chains) = NewImages::new(&config.sampler()) else {
             bail!("{shown}: its preset has no latent chain, and images are drawn by way of one");
         };
-        model.autoencoder().with_context(|| format!("{shown}: its model has no decoder"))?;
+        let title = config.method().title();
+        model.autoencoder().with_context(|| {
+            format!("{shown}: {title} scores by no reconstruction, and images are drawn by its energy")
+        })?;
         let engine = engine.engine(config.architecture())?;
         Ok(Self { config, model, chains, engine, device })
     }

@@ -1,6 +1,7 @@
 //! `nae-train reproduce`: an experiment of the paper, with a table of its results and the paper's values,
 //! or a picture.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -92,10 +93,15 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     if let (Some(named), None) = (&experiment.settings.selection, experiment.selection()) {
         errln!("warning: ConstantGray selects in place of {named}");
     }
-    let begin = |job: &detection::Job<'_>| {
+    let mut warned = BTreeSet::new();
+    let begin = |job: &detection::Job<'_>, warnings: &[String]| {
         at += 1;
         if !args.quiet {
             errln!("{}, seed {} ({at} of at most {all})", job.cell.name, job.seed);
+        }
+        // Once, for models of the same data.
+        for warning in warnings.iter().filter(|warning| warned.insert((*warning).clone())) {
+            errln!("warning: {warning}");
         }
         Bars::new(args.quiet)
     };

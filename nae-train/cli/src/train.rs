@@ -90,13 +90,13 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
         MethodKind::Nae => format!("after {} of NAE training", counted(update, "update")),
         _ => format!("after {}", counted(update, "epoch")),
     };
+    let export = export_command(args, folder.path()).map(|command| format!("\nExport it: {command}"));
     errln!(
         "interrupted {done}; what was best so far is in {}.\n\
-         Continue it: nae-train --resume {}\n\
-         Export it: {}",
+         Continue it: nae-train --resume {}{}",
         folder.path().display(),
         resume_arguments(args, folder.path(), folder.outliers()),
-        export_command(args, folder.path()),
+        export.unwrap_or_default(),
     );
 }
 
@@ -106,20 +106,25 @@ fn resume_arguments(args: &TrainArgs, folder: &Path, recorded: Option<&str>) -> 
     let outliers = option("--outliers", args.outliers.as_deref().or(recorded.map(Path::new)));
     let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
     let strict = if args.strict { " --strict" } else { "" };
-    format!("{}{outliers}{strict}{traced}", export_arguments(args, folder))
+    let (data, export) = (option("--data", args.data.as_deref()), export_arguments(args, folder).unwrap_or_default());
+    format!("{}{data}{export}{outliers}{strict}{traced}", quoted(folder))
 }
 
-/// The command that exports the model of the run in `folder`.
-fn export_command(args: &TrainArgs, folder: &Path) -> String {
-    format!("nae-train export {}", export_arguments(args, folder))
+/// The command that exports the model of the run in `folder`, if its model can be exported.
+fn export_command(args: &TrainArgs, folder: &Path) -> Option<String> {
+    let (data, export) = (option("--data", args.data.as_deref()), export_arguments(args, folder)?);
+    Some(format!("nae-train export {}{data}{export}", quoted(folder)))
 }
 
-/// The arguments of `nae-train export` for the run in `folder`.
-fn export_arguments(args: &TrainArgs, folder: &Path) -> String {
-    let data = option("--data", args.data.as_deref());
+/// The files of the exported model of the run in `folder`, as arguments; `None` for methods whose models are not exported.
+fn export_arguments(args: &TrainArgs, folder: &Path) -> Option<String> {
+    // A folder that cannot be read is not of such a method: the command then says what is wrong with it.
+    if RunFolder::read(folder).is_ok_and(|(config, _)| nae_train::export::check(&config).is_err()) {
+        return None;
+    }
     let export = option("--export", Some(args.export.export.as_deref().unwrap_or(Path::new("model.onnx"))));
     let parts = option("--export-parts", args.export.export_parts.as_deref());
-    format!("{}{data}{export}{parts}", quoted(folder))
+    Some(format!("{export}{parts}"))
 }
 
 fn option(name: &str, path: Option<&Path>) -> String {
@@ -152,17 +157,19 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     }
     exported.with_context(|| {
         format!(
-            "the run has ended, and its model is in {}, but was not exported; export it: {}",
+            "the run has ended, and its model is in {}, but was not exported{}",
             folder.path().display(),
-            export_command(args, folder.path())
+            export_command(args, folder.path()).map(|command| format!("; export it: {command}")).unwrap_or_default()
         )
     })?;
     reported.with_context(|| {
         let file = args.export.export.as_ref().map(|file| format!(" and in {}", file.display())).unwrap_or_default();
         format!(
-            "the run has ended, and its model is in {}{file}, but its report was not written; export the model again: {}",
+            "the run has ended, and its model is in {}{file}, but its report was not written{}",
             folder.path().display(),
             export_command(args, folder.path())
+                .map(|command| format!("; export the model again: {command}"))
+                .unwrap_or_default()
         )
     })?;
     if let (Some(file), false) = (&args.export.export, args.json || args.quiet) {
@@ -310,8 +317,8 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// The same until training has `ended`. From then on there is no update to stop at: the results are completed, and the
-/// second Ctrl-C ends the program without them. The value is the command that exports the model.
-fn stop_on_interrupt_until(ended: &Arc<OnceLock<String>>) -> anyhow::Result<Arc<AtomicBool>> {
+/// second Ctrl-C ends the program without them. The value is the command that exports the model, if there is one.
+fn stop_on_interrupt_until(ended: &Arc<OnceLock<Option<String>>>) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let (flag, ended) = (Arc::clone(&stop), Arc::clone(ended));
     ctrlc::set_handler(move || {
@@ -321,8 +328,8 @@ fn stop_on_interrupt_until(ended: &Arc<OnceLock<String>>) -> anyhow::Result<Arc<
         match ended.get() {
             None => errln!("\nstopping after this update (Ctrl-C again to stop at once)"),
             Some(export) => errln!(
-                "\ntraining has ended; the results follow (Ctrl-C again to stop without them; the model is then exported by \
-                 {export})"
+                "\ntraining has ended; the results follow (Ctrl-C again to stop without them{})",
+                export.as_ref().map(|command| format!("; the model is then exported by {command}")).unwrap_or_default()
             ),
         }
     })

@@ -1,4 +1,4 @@
-//! The two latent spaces of the paper (section 5.1, "Latent Space Structure").
+//! The two latent spaces of the paper (section 6.1, "Latent Space Structure").
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};

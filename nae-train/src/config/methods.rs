@@ -190,7 +190,7 @@ pub struct Regularization {
     /// The weight of the decoder's summed squared weights.
     #[serde(default)]
     pub decoder_l2: f32,
-    /// The weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 5.1, "Latent Space Structure"). The
+    /// The weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 6.1, "Latent Space Structure"). The
     /// authors' code divides by D.
     #[serde(default)]
     pub latent_norm: f32,

@@ -76,15 +76,20 @@ impl Summary<'_> {
             ),
             None => format!("{target} on average"),
         };
+        // With a bound, the upper limit of the interval, which is of another probability, would look like a second one.
+        let between = match config.confidence() {
+            Some(_) => String::new(),
+            None => format!(", the true rate is between {low:.3} and {high:.3} with a probability of {INTERVAL}"),
+        };
         let stretches = if expected.independent < expected.count {
             format!(" of {} stretches, whose windows are alike", expected.independent)
         } else {
             String::new()
         };
         format!(
-            "threshold: an energy of {threshold}. Planned false-positive rate: {planned}. After the calibration on {count} \
-             {samples}{stretches}, the true rate is between {low:.3} and {high:.3} with a probability of {INTERVAL}. \
-             Measured on test {samples}: {measured:.3}",
+            "threshold: an energy of {threshold}. Planned false-positive rate: {planned}. {calibrated} on {count} \
+             {samples}{stretches}{between}. Measured on test {samples}: {measured:.3}",
+            calibrated = if between.is_empty() { "Calibrated" } else { "After the calibration" },
             count = expected.count,
         )
     }

@@ -51,6 +51,9 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     warnings
 }
 
+/// If each of the training data occurs so often on average, copies are in the nature of the data.
+const FEW_OF_EACH: usize = 10;
+
 fn too_few(images: usize, noun: &str) -> Option<String> {
     (images < FEW_IMAGES).then(|| {
         format!("{images} normal {noun} are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
@@ -68,10 +71,18 @@ fn copies(split: &Split, noun: &str) -> Option<String> {
     // Units of windows are stretches of them.
     let noun = if split.train.are_windows() { "stretches" } else { noun };
     let said = parts.map(|(part, repeated, all)| format!("{repeated} of {all} {part} {noun}"));
+    let said = format!("{} are copies of training {noun}, value for value", said.join(" and "));
+    // Columns of few categories have few combinations, and nobody could remove the copies.
+    let (different, all) = (split.different(), units(&split.train));
+    if different * FEW_OF_EACH <= all {
+        return Some(format!(
+            "{said}: the {all} training {noun} have {different} different values. The model can hardly do more than find {noun} of \
+             other values"
+        ));
+    }
     Some(format!(
-        "{} are copies of training {noun}, value for value: the model knows them, so that the threshold is too low for new \
-         {noun} and the figures are too good; remove the copies",
-        said.join(" and ")
+        "{said}: the model knows them, so that the threshold is too low for new {noun} and the figures are too good; remove the \
+         copies"
     ))
 }
 
@@ -220,13 +231,18 @@ mod tests {
             ImageSet::new(nae_core::Shape::new(1, 1, 1), values.to_vec(), vec![0; values.len()]).expect("an image set")
         };
         let new: Vec<f32> = (0..99).map(|n| 0.5 + n as f32 / 1000.0).collect();
-        let with = |old: &[f32]| {
+        let trained_on = |train: &[f32], old: &[f32]| {
             let calibration = set(&[old, &new[old.len()..]].concat());
-            let (train, validation, test, held_out) = (set(&[0.1, 0.2, 0.3]), set(&[0.1]), set(&[0.4]), set(&[0.1]));
+            let (train, validation, test, held_out) = (set(train), set(&[0.1]), set(&[0.4]), set(&[0.1]));
             copies(&Split { train, validation, calibration, test, held_out, selection: None }, "images")
         };
+        let with = |old: &[f32]| trained_on(&[0.1, 0.2, 0.3], old);
         assert_eq!(with(&[0.1]), None, "1% of the images");
         let warning = with(&[0.1, 0.3]).expect("2% are too many");
         assert!(warning.contains("2 of 99 calibration images and 0 of 1 test images are copies"), "{warning}");
+        assert!(warning.ends_with("remove the copies"), "{warning}");
+        // As of columns of few categories: removed, hardly a row would be left.
+        let warning = trained_on(&[[0.1; 10], [0.3; 10]].concat(), &[0.1, 0.3]).expect("2% are too many");
+        assert!(warning.contains("the 20 training images have 2 different values"), "{warning}");
     }
 }

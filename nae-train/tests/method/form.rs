@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use burn::tensor::Device;
+use nae_data::own::Corrupt;
 use nae_onnx::metadata::Transforms;
 use nae_train::engine::EngineChoice;
-use nae_train::form::{self, Form, FormError, Forms};
+use nae_train::form::{self, Chosen, Form, FormError, Forms};
 
 /// Images of 96 pixels a side: `value` of column and row, each shifted a little.
 fn images(folder: &Path, count: usize, value: impl Fn(usize, usize) -> u8) {
@@ -21,8 +22,9 @@ fn weave(x: usize, y: usize) -> u8 {
     if (x / 8 + y / 8).is_multiple_of(2) { 60 } else { 190 }
 }
 
-fn best(folder: &Path) -> Result<(Form, Vec<String>), FormError> {
-    let forms = Forms { transforms: Transforms::default(), tiles: None, top_k: 1, features: None };
+fn best(folder: &Path) -> Result<Chosen, FormError> {
+    let (transforms, corrupt) = (Transforms::default(), Corrupt::Skip);
+    let forms = Forms { transforms, tiles: None, top_k: 1, features: None, corrupt };
     // As many updates on every machine.
     form::best(folder, &forms, EngineChoice::Auto, &Device::flex(), None, 5)
 }
@@ -32,7 +34,10 @@ fn best(folder: &Path) -> Result<(Form, Vec<String>), FormError> {
 fn a_weave_is_cut_into_tiles() {
     let folder = tempfile::tempdir().expect("a folder");
     images(folder.path(), 60, weave);
-    let (form, said) = best(folder.path()).expect("images");
+    // Smaller than any tile: it is left out.
+    std::fs::write(folder.path().join("thumbnail.pgm"), [b"P5 10 10 255\n", &[60; 100][..]].concat()).expect("written");
+    let Chosen { form, said, warnings } = best(folder.path()).expect("images");
+    assert_eq!(warnings, Vec::<String>::new());
     assert!(matches!(form, Form::Tiles(32, tiles) if tiles.stride == 16), "{form:?}: {said:?}");
     assert!(said[0].starts_with("form: tiles of 32x32 pixels") && said[0].contains("15 images"), "{said:?}");
     assert!(said.len() >= 3, "why, and each form's figures: {said:?}");
@@ -45,10 +50,11 @@ fn a_weave_is_cut_into_tiles() {
 fn images_that_lose_nothing_and_too_few_stay_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     images(folder.path(), 60, |x, y| (x + y) as u8);
-    assert_eq!(best(folder.path()).expect("images"), (Form::Whole, Vec::new()));
+    let whole = Chosen { form: Form::Whole, said: Vec::new(), warnings: Vec::new() };
+    assert_eq!(best(folder.path()).expect("images"), whole);
     let few = tempfile::tempdir().expect("a folder");
     images(few.path(), 20, weave);
-    let (form, said) = best(few.path()).expect("images");
+    let Chosen { form, said, .. } = best(few.path()).expect("images");
     assert_eq!(form, Form::Whole);
     assert!(said[0].contains("fewer than 60 images are too few"), "{said:?}");
 }

@@ -66,10 +66,12 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         }
     }
     check_data(&experiment, &all)?;
-    // Equal except for the time, for what made them, and for the digest of the data, which was checked and need not be recorded.
+    // Equal except for the time, for what made them, and for what was found about the data: digests were checked and need not be
+    // recorded, and warnings name files of a machine.
     let same = |a: &detection::Finished, b: &detection::Finished| {
         let (processor_seconds, data_sha256, origin) = (b.processor_seconds, b.data_sha256.clone(), b.origin.clone());
-        detection::Finished { processor_seconds, data_sha256, origin, ..a.clone() } == *b
+        let (outliers_sha256, warnings) = (b.outliers_sha256.clone(), b.warnings.clone());
+        detection::Finished { processor_seconds, data_sha256, outliers_sha256, warnings, origin, ..a.clone() } == *b
     };
     let name = |model: &detection::Finished| format!("{}, seed {}", model.cell, model.seed);
     let finished = once(all, name, same)?;
@@ -82,22 +84,28 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
     })
 }
 
-/// Checks that all models of a data set have the same data.
+/// Checks that all models of a data set have the same data, and all models the same outliers.
 fn check_data(
     experiment: &detection::Experiment,
     models: &[(&PathBuf, detection::Finished)],
 ) -> Result<(), GatherError> {
-    let mut first: Vec<(Option<&Source>, PathBuf, String)> = Vec::new();
+    // What has the digest: the data of a source, or a set of outliers; for each the first run that has it.
+    let mut first: Vec<((Option<&Source>, Option<&str>), PathBuf, String)> = Vec::new();
     for (folder, model) in models {
-        let recorded = model.data_sha256(folder).map_err(DetectionError::from)?;
-        let Some(other) = recorded else { continue };
-        let (source, run) = (experiment.source(&model.cell), run_folder(folder, &model.cell, model.seed));
-        match first.iter().find(|(known, ..)| *known == source) {
-            None => first.push((source, run, other)),
-            Some((_, _, one)) if *one == other => {}
-            Some((_, one_run, one)) => {
-                let (folders, what) = ([one_run.clone(), run], "the data's SHA-256".to_owned());
-                return Err(GatherError::Apart { folders, what, one: one.clone(), other });
+        let run = run_folder(folder, &model.cell, model.seed);
+        let data = model.data_sha256(folder).map_err(DetectionError::from)?;
+        let data = data.map(|sha256| ((experiment.source(&model.cell), None), sha256));
+        let outliers = model.outliers_sha256.iter().map(|(set, sha256)| ((None, Some(set.as_str())), sha256.clone()));
+        for (of, other) in data.into_iter().chain(outliers) {
+            match first.iter().find(|(known, ..)| *known == of) {
+                None => first.push((of, run.clone(), other)),
+                Some((_, _, one)) if *one == other => {}
+                Some((_, one_run, one)) => {
+                    let of_set = |set| format!("the SHA-256 of the outliers `{set}`");
+                    let what = of.1.map_or_else(|| "the data's SHA-256".to_owned(), of_set);
+                    let folders = [one_run.clone(), run];
+                    return Err(GatherError::Apart { folders, what, one: one.clone(), other });
+                }
             }
         }
     }
@@ -178,6 +186,8 @@ mod tests {
             cell: "digit-1".to_owned(),
             seed,
             data_sha256: data_sha256.map(str::to_owned),
+            outliers_sha256: Default::default(),
+            warnings: Vec::new(),
             auroc: serde_json::from_value(serde_json::json!({ "normal_count": 0, "rows": [] })).expect("a table"),
             selection_auroc: Default::default(),
             kept_update: 0,
@@ -247,8 +257,9 @@ mod tests {
         crate::one_image_mnist::write(&mnist, 7);
         let run = |out: &Path, data: &Path| {
             let (device, stop) = (burn::tensor::Device::flex(), std::sync::atomic::AtomicBool::new(false));
-            experiment(data)
-                .run(out, &device, &stop, |job| -> nae_train::train::Silent { panic!("{} is finished", job.cell.name) })
+            experiment(data).run(out, &device, &stop, |job, _| -> nae_train::train::Silent {
+                panic!("{} is finished", job.cell.name)
+            })
         };
         let other = write(&folder.path().join("other"), 0, Some("abc"));
         let message = run(&other, &data).expect_err("other data").to_string();

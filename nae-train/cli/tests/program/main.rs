@@ -2,6 +2,7 @@
 //! since every one more is linked with burn again.
 #![allow(clippy::unwrap_used)]
 
+mod cells;
 mod changed;
 mod cli;
 mod deploy_int8;

@@ -75,9 +75,15 @@ pub(crate) fn celeba(data: &Path) {
 /// Where made-up data of the preset `name` are.
 fn data(folder: &Path, name: &str) -> PathBuf {
     let data = folder.join(format!("data-{name}"));
-    std::fs::create_dir_all(&data).unwrap();
+    write(&data, name);
+    data
+}
+
+/// Writes made-up data of the preset `name` into the folder `data`.
+pub(crate) fn write(data: &Path, name: &str) {
+    std::fs::create_dir_all(data).unwrap();
     match name {
-        "mnist-ood" => crate::made_up_mnist::write(&data),
+        "mnist-ood" => crate::made_up_mnist::write(data),
         "cifar10-ood" => {
             for (n, file) in (1..=5).map(|n| (n, format!("data_batch_{n}.bin"))).chain([(6, "test_batch.bin".into())]) {
                 let record = |k: usize| (0..3073).map(move |at| if at == 0 { k % 10 } else { k * 7 + at * n } as u8);
@@ -88,9 +94,8 @@ fn data(folder: &Path, name: &str) -> PathBuf {
             pictures(&data.join("train_32x32"), 120, 32, 32);
             pictures(&data.join("valid_32x32"), 30, 32, 32);
         }
-        _ => celeba(&data),
+        _ => celeba(data),
     }
-    data
 }
 
 #[test]

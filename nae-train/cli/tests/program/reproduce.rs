@@ -309,6 +309,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
         assert_eq!((at_least.is_some(), nae["at_least_the_papers"].as_bool()), (run, at_least), "{row}");
     }
     assert_eq!(rows[1]["nae"]["paper"], serde_json::json!([0.919, 0.013]));
+    assert_eq!(result["averages"], serde_json::json!([]), "eight digits were not run");
     assert!(out.join("digit-9-1/config.toml").exists() && !out.join("digit-9-1/resume.bin").exists());
 
     // Traced, the models are runs to study; those below are not traced, and no other models.
@@ -340,7 +341,11 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     assert!(message.contains("no cell `1`") && message.contains("digit-0, digit-1"), "{message}");
     let absent = folder.path().join("absent");
     let message = String::from_utf8(detection("mnist-holdout", &absent, &absent, &[]).stderr).unwrap();
-    assert!(message.contains("train-images-idx3-ubyte"), "{message}");
+    assert!(message.contains("train-images-idx3-ubyte: neither this file"), "{message}");
+    assert!(
+        message.contains("t10k-labels-idx1-ubyte.gz (SHA-256 f7ae60f9"),
+        "which files, with which digests: {message}"
+    );
 }
 
 /// Each method trains, and has its own columns of the table.
@@ -396,12 +401,31 @@ fn sets_in_files_are_beside_the_made_ones() {
     }
     let output = detection("mnist-ood", &out, &data, &["--seeds", "1"]);
     assert!(output.status.success(), "{output:?}");
-    let table = String::from_utf8(output.stdout).unwrap();
+    // Made-up data are not taken for the original ones: said once, and below the table.
+    let (table, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    for text in [&table, &said] {
+        for warning in [
+            "warning: Omniglot: these are not the original data: expected 13180 images, found 3; the files are at https://",
+            "data/mnist: these are not the original data of MNIST",
+        ] {
+            assert_eq!(text.matches(warning).count(), 1, "{text}");
+        }
+    }
     for name in ["Omniglot", "Fashion-MNIST", "half-digits", "chimeras", "uniform noise", "ConstantGray *"] {
         assert!(table.contains(name), "{name}: {table}");
     }
     assert!(table.contains("\n* selection set: "), "{table}");
     assert!(table.contains("0.995") && !table.contains("not run"), "{table}");
+
+    // Finished models are of these outliers.
+    let again = |seeds| detection_command("mnist-ood", &out, &data, &["--cells", "dae", "--seeds", seeds, "--quiet"]);
+    assert!(again("1").output().unwrap().status.success());
+    std::fs::remove_file(data.join("omniglot/images_evaluation.zip/0.pgm")).unwrap();
+    let message = refused(&mut again("2"));
+    assert!(message.contains("expected the outliers `Omniglot` that this model was evaluated on"), "{message}");
+    std::fs::remove_dir_all(data.join("omniglot")).unwrap();
+    let message = refused(&mut again("2"));
+    assert!(message.contains("brendenlake/omniglot"), "{message}");
 }
 
 /// CIFAR-10 as images, made up, and the set that its experiment selects by.

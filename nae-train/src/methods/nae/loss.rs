@@ -1,4 +1,4 @@
-//! The loss of NAE training (paper, equation 12, with the regularizers of section 5.1 and the appendix), and its
+//! The loss of NAE training (paper, equation 12, with the regularizers of section 6.1 and the appendix), and its
 //! derivative with respect to each energy, for the CPU engine.
 
 use burn::module::{Module, ModuleVisitor, Param};

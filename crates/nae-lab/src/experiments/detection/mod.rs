@@ -3,9 +3,11 @@
 //!
 //! `settings` reads the file with the models to train and the paper's results. This file trains the models, each in a
 //! separate run folder, and stores finished ones: an interrupted experiment continues where it stopped, even within a
-//! model. `search` selects models by the selection set, `samples` draws a model's new images, [`summary`] makes the
-//! table; [`record`](super::record) describes the experiment of a folder.
+//! model. `data` reads the outliers, and checks that finished models had the same data. `search` selects models by the
+//! selection set, `samples` draws a model's new images, [`summary`] makes the table; [`record`](super::record) describes
+//! the experiment of a folder.
 
+mod data;
 mod samples;
 mod search;
 mod settings;
@@ -20,15 +22,14 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::Seeds;
 use crate::experiments::Scale;
 use crate::experiments::origin::Origin;
 use crate::experiments::record::{Record, RecordError};
-use nae_data::idx;
-use nae_data::own::{self, Corrupt};
-use nae_data::{DataError, ImageForm, Source};
+use data::Outliers;
+use nae_data::own::Corrupt;
+use nae_data::{DataError, Source};
 use nae_onnx::file::{self, FileError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
@@ -39,7 +40,7 @@ use nae_train::report::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, Resume, 
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use samples::SAMPLES;
-use settings::{FileSet, Files, Recorded};
+use settings::Recorded;
 
 /// The file with one finished model per line.
 pub const CELLS: &str = "cells.jsonl";
@@ -88,6 +89,12 @@ pub struct Finished {
     /// The SHA-256 of its data, in hexadecimal; earlier versions of the program did not record it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_sha256: Option<String>,
+    /// The SHA-256 of the outliers in files, by set; earlier versions of the program did not record it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outliers_sha256: BTreeMap<String, String>,
+    /// Warnings about its data and outliers, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The AUROC of every outlier set, before and after NAE training.
     pub auroc: Table,
     /// In a search, the AUROC of the selection set against validation images, by column.
@@ -168,6 +175,21 @@ pub enum DetectionError {
     /// A finished model was trained on other data.
     #[error(transparent)]
     OtherData(#[from] OtherData),
+    /// A finished model was evaluated on other outliers.
+    #[error(
+        "{}: expected the outliers `{set}` that this model was evaluated on, of SHA-256 {recorded}; found {found}: a table would \
+         join results of different outliers; give the same files, or choose another folder with --out", folder.display()
+    )]
+    OtherOutliers {
+        /// The folder of the model's run.
+        folder: PathBuf,
+        /// The set of outliers.
+        set: String,
+        /// The SHA-256 of its outliers.
+        recorded: String,
+        /// The SHA-256 of the files that were given.
+        found: String,
+    },
     /// A picture cannot be written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -255,23 +277,10 @@ impl Experiment {
         if without.len() == cells.len() { Vec::new() } else { without }
     }
 
-    /// The optional sets of outliers whose files are missing.
-    pub fn absent_sets(&self) -> Vec<&str> {
-        self.settings.sets.iter().filter(|set| self.is_absent(set)).map(|set| set.name.as_str()).collect()
-    }
-
     /// The set of outliers that training may use for selection; `None` for ConstantGray.
     pub fn selection(&self) -> Option<&str> {
         let named = self.settings.selection.as_deref()?;
         self.settings.sets.iter().find(|set| set.name == named && !self.is_absent(set)).map(|set| set.name.as_str())
-    }
-
-    fn is_absent(&self, set: &FileSet) -> bool {
-        let path = match &set.files {
-            Files::Images(path) => self.data.join(path),
-            Files::Idx(start) => self.data.join(start).parent().map(Path::to_owned).unwrap_or_default(),
-        };
-        set.optional && !path.exists()
     }
 
     /// The record for the folder of this experiment.
@@ -305,8 +314,8 @@ impl Experiment {
         journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
-    /// Trains the models that the folder `path` does not contain yet, one after the other; `begin` is called for each
-    /// and returns its observer. Returns all finished models.
+    /// Trains the models that the folder `path` does not contain yet, one after the other; `begin` is called for each, with the
+    /// warnings about its data and outliers, and returns its observer. Returns all finished models.
     ///
     /// # Errors
     /// [`DetectionError`]; finished models stay in the folder, and so does the state of an unfinished one.
@@ -315,14 +324,15 @@ impl Experiment {
         path: &Path,
         device: &Device,
         stop: &AtomicBool,
-        mut begin: impl FnMut(&Job<'_>) -> O,
+        mut begin: impl FnMut(&Job<'_>, &[String]) -> O,
     ) -> Result<Vec<Finished>, DetectionError> {
         let _lock = self.record().claim(path)?;
         let mut finished = self.finished(path)?;
-        let mut sources = Vec::new();
+        let (mut sources, mut sets) = (Vec::new(), BTreeMap::new());
         for job in self.jobs()? {
             if let Some(done) = finished.iter().find(|f| f.cell == job.cell.name && f.seed == job.seed) {
                 self.check_data(&job, done, path, &mut sources)?;
+                self.check_outliers(&job, done, path, &mut sets)?;
                 continue;
             }
             if let Some(start) = &job.cell.pretrained
@@ -332,7 +342,7 @@ impl Experiment {
                 return Err(DetectionError::Start { path: path.to_owned(), cell, start });
             }
             let folder = run_folder(path, &job.cell.name, job.seed);
-            let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
+            let (done, folder) = self.train(&job, &folder, device, stop, &mut begin)?;
             Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
             // Only now: if interrupted before, the run continues from its last state and is evaluated again.
             folder.finish()?;
@@ -350,56 +360,36 @@ impl Experiment {
         ended && seed == 0 && self.settings.cells.iter().any(is_of)
     }
 
-    /// Checks that the data are those of the finished model `done` in the folder `path`. If they are not available here,
-    /// nothing contradicts its results. `sources` keeps the digests of data that have been read.
-    fn check_data(
-        &self,
-        job: &Job<'_>,
-        done: &Finished,
-        path: &Path,
-        sources: &mut Vec<(Source, String)>,
-    ) -> Result<(), DetectionError> {
-        let (config, source) = (&job.cell.config, job.cell.config.source());
-        let data = source.folder_name().map(|name| self.data.join(name));
-        let Some(recorded) = done.data_sha256(path)? else { return Ok(()) };
-        if data.as_ref().is_some_and(|folder| !folder.exists()) {
-            return Ok(());
-        }
-        let found = match sources.iter().find(|(known, _)| known == source) {
-            Some((_, sha256)) => sha256.clone(),
-            None => {
-                let loaded = source.load(data.as_deref(), &config.form(), Corrupt::Skip).map_err(RunError::Data)?;
-                sources.push((source.clone(), loaded.sha256.clone()));
-                loaded.sha256
-            }
-        };
-        let folder = run_folder(path, &done.cell, done.seed);
-        if found == recorded { Ok(()) } else { Err(OtherData { folder, recorded, found }.into()) }
-    }
-
     /// The data set of the cell `name`.
     pub(crate) fn source(&self, name: &str) -> Option<&Source> {
         self.settings.cells.iter().find(|cell| cell.name == name).map(|cell| cell.config.source())
     }
 
-    fn train(
+    fn train<O: Observer>(
         &self,
         job: &Job<'_>,
         folder: &Path,
         device: &Device,
         stop: &AtomicBool,
-        watch: impl Observer,
+        begin: &mut impl FnMut(&Job<'_>, &[String]) -> O,
     ) -> Result<(Finished, RunFolder), DetectionError> {
         let config = job.cell.config.clone();
         let engine = self.engine.engine(config.architecture())?;
         config.sampler().precision.check(device).map_err(Unsupported::from)?;
         let data = config.source().folder_name().map(|name| self.data.join(name));
         let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
+        let mut outliers_sha256 = BTreeMap::new();
         for set in &self.settings.sets {
             if !self.is_absent(set) {
-                prepared.add_set(self.outliers(set, &prepared)?);
+                let Outliers { images, sha256, warnings } = self.outliers(set, &prepared.config)?;
+                let selection = self.selection() == Some(&set.name);
+                let (name, kind) = (set.name.clone(), OutlierKind::Given);
+                prepared.add_set(OutlierSet { name, images, kind, selection, sha256: None });
+                prepared.warnings.extend(warnings.into_iter().map(|warning| format!("{}: {warning}", set.name)));
+                outliers_sha256.insert(set.name.clone(), sha256);
             }
         }
+        let watch = begin(job, &prepared.warnings);
         let (mut run_folder, snapshot) = if folder.join(RESUME).exists() {
             let (recorded, seed) = RunFolder::read(folder)?;
             if recorded.raw() != prepared.config.raw() || seed != job.seed {
@@ -458,6 +448,8 @@ impl Experiment {
             cell: job.cell.name.clone(),
             seed: job.seed,
             data_sha256: Some(prepared.data_sha256.clone()),
+            outliers_sha256,
+            warnings: prepared.warnings.clone(),
             auroc: Table::of(&prepared.evaluate(&columns, engine, device)),
             selection_auroc: searched.iter().filter_map(of_selection).collect(),
             kept_update: outcome.kept_update,
@@ -466,22 +458,5 @@ impl Experiment {
             origin: Origin::here(Some(engine)),
         };
         Ok((finished, both.first))
-    }
-
-    fn outliers(&self, set: &FileSet, prepared: &Prepared) -> Result<OutlierSet, DetectionError> {
-        let config = &prepared.config;
-        let form = ImageForm {
-            transforms: set.transforms,
-            ..ImageForm::resized(config.architecture().image(), config.source().resize_filter())
-        };
-        let images = match &set.files {
-            Files::Images(path) => own::load(&self.data.join(path), &form, Corrupt::Skip)?.images,
-            Files::Idx(start) => {
-                let read = idx::load_named(&self.data.join(start), &mut Sha256::new())?;
-                form.bring(read).map_err(|cause| DataError::form(&set.name, &cause)).map_err(RunError::Data)?
-            }
-        };
-        let selection = self.selection() == Some(&set.name);
-        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given, selection, sha256: None })
     }
 }

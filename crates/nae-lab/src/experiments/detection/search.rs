@@ -159,6 +159,8 @@ mod tests {
             cell: cell.name.clone(),
             seed,
             data_sha256: None,
+            outliers_sha256: Default::default(),
+            warnings: Vec::new(),
             auroc: serde_json::from_value(serde_json::json!({ "normal_count": 0, "rows": [] })).expect("a table"),
             selection_auroc: ["vae_reconstruction", "vae_likelihood"]
                 .map(str::to_owned)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use nae_data::DataError;
 use nae_onnx::metadata::Transforms;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -215,6 +216,31 @@ pub struct FileSet {
     /// The transforms of every image; the default is resizing.
     #[serde(default)]
     pub transforms: Transforms,
+    /// Where the files are published, with their digests, as a sentence. Like the next, it does not change the result, so that a
+    /// record does not have it.
+    #[serde(default, skip_serializing)]
+    pub published: Option<String>,
+    /// The number of images of the original set.
+    #[serde(default, skip_serializing)]
+    pub images: Option<usize>,
+}
+
+impl FileSet {
+    /// The same error, followed by where the files are published.
+    pub(super) fn with_remedy(&self, error: DataError) -> DataError {
+        match &self.published {
+            Some(published) => error.with_remedy(&format!("the files of {} are at {published}", self.name)),
+            None => error,
+        }
+    }
+
+    /// A warning if the original set has another number of images than `found`.
+    pub(super) fn differs(&self, found: usize) -> Option<String> {
+        let expected = self.images.filter(|&expected| expected != found)?;
+        let published =
+            self.published.as_ref().map_or_else(String::new, |published| format!("; the files are at {published}"));
+        Some(format!("these are not the original data: expected {expected} images, found {found}{published}"))
+    }
 }
 
 /// The location of outliers in the folder of all data sets.

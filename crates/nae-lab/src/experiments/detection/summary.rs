@@ -1,6 +1,6 @@
 //! The results, compared with those of the paper.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
@@ -33,6 +33,20 @@ pub struct Row {
     pub values: BTreeMap<&'static str, Compared>,
 }
 
+/// The mean over cells that differ by the class held out, such as the ten digits of table 1.
+#[derive(Clone, Debug, Serialize)]
+pub struct Average {
+    /// The common part of the cells' names.
+    pub cells: String,
+    /// The number of cells.
+    pub count: usize,
+    /// The means, by the keys of their columns.
+    #[serde(flatten)]
+    pub values: BTreeMap<&'static str, Compared>,
+    #[serde(skip)]
+    method: MethodKind,
+}
+
 /// The columns of a run of `method`, in the order of its table.
 pub(super) fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
     let before = (method == MethodKind::Nae).then(|| MethodKind::Ae.columns());
@@ -52,6 +66,9 @@ pub struct Compared {
     /// The number of seeds whose value is not a number, because energies are not.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_numbers: usize,
+    /// The numbers of each seed.
+    #[serde(skip)]
+    by_seed: BTreeMap<u64, f64>,
     /// Whether the mean is at least the paper's value, if both exist.
     pub at_least_the_papers: Option<bool>,
 }
@@ -75,15 +92,16 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
         let own = method.columns().first().and_then(|&column| of_column(column));
         let models = own.map_or(&[][..], |own| own.models.as_slice());
         for (outliers, paper) in &cell.paper {
-            let row = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
+            let row = |f: &Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
             let value = |column: TableColumn| {
                 let chosen = of_column(column);
-                let rows = chosen.iter().flat_map(|chosen| chosen.models.iter().filter_map(row));
-                let values: Vec<Option<f64>> = rows.filter_map(|row| row.auroc.get(column.key).copied()).collect();
+                let models = chosen.iter().flat_map(|chosen| chosen.models.iter());
+                let values = models.filter_map(|model| Some((model.seed, *row(model)?.auroc.get(column.key)?)));
+                let values: Vec<(u64, Option<f64>)> = values.collect();
                 let name = chosen.map(|chosen| chosen.cell.name.clone()).filter(|name| *name != cell.group);
                 (column.key, compared(name, paper.get(column.key).copied(), &values))
             };
-            let measured: Vec<_> = models.iter().filter_map(row).collect();
+            let measured: Vec<_> = models.iter().copied().filter_map(row).collect();
             rows.push(Row {
                 cell: cell.group.clone(),
                 outliers: outliers.clone(),
@@ -112,12 +130,54 @@ fn tried<'a>(experiment: &Experiment, cell: &'a Cell, finished: &'a [Finished]) 
     Tried { cell, models }
 }
 
-fn compared(chosen: Option<String>, paper: Option<Published>, values: &[Option<f64>]) -> Compared {
-    let not_numbers = values.iter().filter(|value| value.is_none()).count();
-    let numbers: Option<Vec<f64>> = values.iter().copied().collect();
+/// `values` are those of each seed.
+fn compared(chosen: Option<String>, paper: Option<Published>, values: &[(u64, Option<f64>)]) -> Compared {
+    let not_numbers = values.iter().filter(|(_, value)| value.is_none()).count();
+    let numbers: Option<Vec<f64>> = values.iter().map(|&(_, value)| value).collect();
     let ours = numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| Estimate::of(&numbers));
     let at_least = |(ours, paper): (Estimate, Published)| ours.mean >= paper.mean();
-    Compared { chosen, paper, ours, not_numbers, at_least_the_papers: ours.zip(paper).map(at_least) }
+    let by_seed = values.iter().filter_map(|&(seed, value)| Some((seed, value?))).collect();
+    Compared { chosen, paper, ours, not_numbers, by_seed, at_least_the_papers: ours.zip(paper).map(at_least) }
+}
+
+/// The means of `rows` over cells of one method that differ by the class held out, over the seeds that all of them have. There
+/// is none of cells that were not all run.
+pub fn averages(experiment: &Experiment, rows: &[Row]) -> Vec<Average> {
+    let held_out = rows.iter().filter(|row| row.outliers.ends_with(" (held out)"));
+    let held_out: Vec<(&str, &Row)> = held_out.filter_map(|row| Some((without_number(&row.cell)?, row))).collect();
+    let of = |group: &[(&str, &Row)]| {
+        let name = group[0].0;
+        let cells = &experiment.settings.cells;
+        let cell = cells.iter().find(|cell| cell.group == group[0].1.cell)?;
+        let method = cell.config.method();
+        let values: Option<BTreeMap<_, _>> =
+            columns(method).map(|column| Some((column.key, average(column.key, group)?))).collect();
+        // Cells of an ablation have numbers in their names, and one class held out.
+        let classes: BTreeSet<&str> = group.iter().map(|(_, row)| row.outliers.as_str()).collect();
+        let values = values.filter(|_| group.len() > 1 && classes.len() == group.len())?;
+        Some(Average { cells: name.to_owned(), count: group.len(), values, method })
+    };
+    held_out.chunk_by(|(one, _), (next, _)| one == next).filter_map(of).collect()
+}
+
+/// The name of a cell without the number of the class; `None` if it ends in none.
+fn without_number(cell: &str) -> Option<&str> {
+    let (name, number) = cell.rsplit_once('-')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
+}
+
+/// The mean of one column, if all of `group` have a number, for one seed at least.
+fn average(key: &str, group: &[(&str, &Row)]) -> Option<Compared> {
+    let values: Option<Vec<&Compared>> = group.iter().map(|(_, row)| row.values.get(key)).collect();
+    let (values, count) = (values?, group.len() as f64);
+    let mean = |seed: &u64| {
+        let numbers: Option<Vec<f64>> = values.iter().map(|value| value.by_seed.get(seed).copied()).collect();
+        Some((*seed, Some(numbers?.iter().sum::<f64>() / count)))
+    };
+    let ours: Vec<(u64, Option<f64>)> = values.first()?.by_seed.keys().filter_map(mean).collect();
+    let papers: Option<Vec<f64>> = values.iter().map(|value| value.paper.map(Published::mean)).collect();
+    let paper = papers.map(|papers| Published::Value(papers.iter().sum::<f64>() / count));
+    (!ours.is_empty()).then(|| compared(None, paper, &ours))
 }
 
 /// The results, for programs. `selection` is the set by which states were selected.
@@ -131,6 +191,7 @@ pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], fini
         "version": env!("CARGO_PKG_VERSION"),
         "settings": experiment.settings.recorded(selection),
         "rows": rows,
+        "averages": averages(experiment, rows),
         "models": finished,
     })
 }
@@ -153,7 +214,8 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
         let mark = if row.selection { " *" } else { "" };
         let method = experiment.settings.cells.iter().find(|cell| cell.group == row.cell).map(|c| c.config.method());
         for column in method.into_iter().flat_map(columns) {
-            let Some(Compared { chosen, paper, ours, not_numbers, at_least_the_papers }) = row.values.get(column.key)
+            let Some(Compared { chosen, paper, ours, not_numbers, at_least_the_papers, .. }) =
+                row.values.get(column.key)
             else {
                 continue;
             };
@@ -173,18 +235,28 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
                 n if n > 0 && column.key == MethodKind::Nae.name() => format!(" ({n} of {} taken back)", row.seeds),
                 _ => String::new(),
             };
-            let at_least = match at_least_the_papers {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "–",
-            };
             table.add_row([
                 row.cell.clone(),
                 format!("{}{mark}", row.outliers),
                 column.title.to_owned(),
                 published(*paper),
                 format!("{ours}{chosen}{diverged}"),
-                at_least.to_owned(),
+                said(*at_least_the_papers).to_owned(),
+            ]);
+        }
+    }
+    for Average { cells, count, values, method } in averages(experiment, rows) {
+        for column in columns(method) {
+            let Some(Compared { paper, ours: Some(ours), at_least_the_papers, .. }) = values.get(column.key) else {
+                continue;
+            };
+            table.add_row([
+                cells.clone(),
+                format!("average of {count}"),
+                column.title.to_owned(),
+                published(*paper),
+                ours.to_string(),
+                said(*at_least_the_papers).to_owned(),
             ]);
         }
     }
@@ -196,15 +268,26 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
     };
     let footnote = footnote(rows.iter().any(|row| row.selection));
     let search = if settings.search { SEARCH } else { "" };
-    let counted = settings.cells.iter().flat_map(|cell| tried(experiment, cell, finished).models);
-    let note = origin::note(counted.map(|model| &model.origin));
+    let counted = || settings.cells.iter().flat_map(|cell| tried(experiment, cell, finished).models);
+    let note = origin::note(counted().map(|model| &model.origin));
+    let warnings: BTreeSet<&str> = counted().flat_map(|model| model.warnings.iter().map(String::as_str)).collect();
+    let warnings: String = warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     format!(
-        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}{footnote}{search}{note}",
+        "{} (paper, {}): AUROC, {ours}, scale `{}`: {}\n{table}{footnote}{search}{note}{warnings}",
         settings.title,
         settings.source,
         scale.name(),
         settings.work,
     )
+}
+
+/// Whether the mean is at least the paper's value, in a cell of the table.
+fn said(at_least: Option<bool>) -> &'static str {
+    match at_least {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "–",
+    }
 }
 
 fn published(value: Option<Published>) -> String {
@@ -233,10 +316,9 @@ mod tests {
     use crate::experiments::Scale;
     use crate::experiments::detection::{DetectionSettings, EXPERIMENTS};
 
-    /// The table of mnist-ood with a model of the NAE whose own table has `rows`.
-    fn table(rows: &Value) -> String {
-        let known = EXPERIMENTS.iter().find(|known| known.name == "mnist-ood").expect("comes with the program");
-        let experiment = Experiment {
+    fn experiment(name: &str) -> Experiment {
+        let known = EXPERIMENTS.iter().find(|known| known.name == name).expect("comes with the program");
+        Experiment {
             name: known.name.to_owned(),
             settings: DetectionSettings::parse(known.text, known.name, Scale::Smoke, false).expect("valid"),
             scale: Scale::Smoke,
@@ -247,11 +329,18 @@ mod tests {
             data: PathBuf::new(),
             checkpoint_every: Duration::MAX,
             trace_outliers: false,
-        };
+        }
+    }
+
+    /// The table of mnist-ood with a model of the NAE whose own table has `rows`.
+    fn table(rows: &Value) -> String {
+        let experiment = experiment("mnist-ood");
         let finished = [Finished {
             cell: "mnist".to_owned(),
             seed: 0,
             data_sha256: None,
+            outliers_sha256: BTreeMap::new(),
+            warnings: vec!["here: other data".to_owned()],
             auroc: serde_json::from_value(json!({ "normal_count": 1, "rows": rows })).expect("a table"),
             selection_auroc: BTreeMap::new(),
             kept_update: 0,
@@ -270,9 +359,45 @@ mod tests {
             )
         };
         let marked = of(true);
-        assert!(marked.contains("ConstantGray *") && marked.ends_with(&format!("\n{FOOTNOTE}")), "{marked}");
+        assert!(
+            marked.contains("ConstantGray *") && marked.ends_with(&format!("\n{FOOTNOTE}\nwarning: here: other data")),
+            "{marked}"
+        );
         let unmarked = of(false);
         assert!(unmarked.contains("0.750") && !unmarked.contains("selection set"), "{unmarked}");
+    }
+
+    #[test]
+    fn the_average_is_that_of_seeds_that_all_cells_have() {
+        let row = |cell: &str, outliers: &str, paper: f64, values: &[(u64, Option<f64>)]| {
+            let of = |key| (key, compared(None, Some(Published::Value(paper)), values));
+            Row {
+                cell: cell.to_owned(),
+                outliers: outliers.to_owned(),
+                selection: false,
+                seeds: values.len(),
+                diverged: 0,
+                values: ["autoencoder", "nae"].map(of).into(),
+            }
+        };
+        let experiment = experiment("mnist-holdout");
+        let of = |rows: &[Row]| averages(&experiment, rows);
+        let zero = row("digit-0", "digit 0 (held out)", 0.5, &[(0, Some(0.9)), (1, Some(0.7)), (2, Some(0.1))]);
+        let one = row("digit-1", "digit 1 (held out)", 0.8, &[(0, Some(0.8)), (1, Some(0.8))]);
+        let half = row("digit-1", "half-digits", 0.8, &[(0, Some(0.1)), (1, Some(0.1))]);
+        let [average] = &of(&[zero.clone(), one.clone(), half])[..] else { panic!("one of both cells") };
+        assert_eq!((average.cells.as_str(), average.count), ("digit", 2));
+        let nae = &average.values["nae"];
+        let ours = nae.ours.expect("two seeds");
+        // Seed 0 has .85, seed 1 .75.
+        assert!((ours.mean - 0.8).abs() < 1e-12 && (ours.standard_error - 0.05).abs() < 1e-12, "{ours}");
+        assert!((nae.paper.expect("both have one").mean() - 0.65).abs() < 1e-12);
+        assert_eq!(nae.at_least_the_papers, Some(true));
+        // A cell that was not run, a seed that only one has, one cell alone, and cells that hold out the same class.
+        assert!(of(&[zero.clone(), row("digit-1", "digit 1 (held out)", 0.8, &[])]).is_empty());
+        assert!(of(&[zero.clone(), row("digit-1", "digit 1 (held out)", 0.8, &[(3, Some(0.8))])]).is_empty());
+        assert!(of(&[zero.clone()]).is_empty());
+        assert!(of(&[zero, Row { outliers: "digit 0 (held out)".to_owned(), ..one }]).is_empty());
     }
 
     /// As chimeras of data of one class.
@@ -287,7 +412,10 @@ mod tests {
 
     #[test]
     fn a_seed_without_a_number_is_not_hidden_by_the_mean_of_the_others() {
-        let of = |values: &[Option<f64>]| compared(None, Some(Published::Value(0.5)), values);
+        let of = |values: &[Option<f64>]| {
+            let values: Vec<_> = values.iter().enumerate().map(|(seed, value)| (seed as u64, *value)).collect();
+            compared(None, Some(Published::Value(0.5)), &values)
+        };
         let found = of(&[Some(0.9), None]);
         assert_eq!((found.ours.is_none(), found.not_numbers, found.at_least_the_papers), (true, 1, None));
         let found = of(&[Some(0.9), Some(0.7)]);

@@ -1,5 +1,5 @@
 //! Eight Gaussians in the plane, or another density that is known there: which start of the chains recovers it (paper,
-//! section 5.2).
+//! section 6.2).
 //!
 //! `settings` reads the file with the models to train, `cell` trains one model, and `learned` is the result; this file
 //! trains all of them and stores finished ones in a folder, so that an interrupted run continues where it stopped;
