@@ -84,25 +84,36 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
     })
 }
 
+/// What models of one table have in common.
+#[derive(PartialEq)]
+enum Common<'a> {
+    /// The data of a source.
+    Data(Option<&'a Source>),
+    /// A set of outliers in files.
+    Outliers(&'a str),
+}
+
 /// Checks that all models of a data set have the same data, and all models the same outliers.
 fn check_data(
     experiment: &detection::Experiment,
     models: &[(&PathBuf, detection::Finished)],
 ) -> Result<(), GatherError> {
-    // What has the digest: the data of a source, or a set of outliers; for each the first run that has it.
-    let mut first: Vec<((Option<&Source>, Option<&str>), PathBuf, String)> = Vec::new();
+    // The digest of each, and the first run that has it.
+    let mut first: Vec<(Common<'_>, PathBuf, String)> = Vec::new();
     for (folder, model) in models {
         let run = run_folder(folder, &model.cell, model.seed);
         let data = model.data_sha256(folder).map_err(DetectionError::from)?;
-        let data = data.map(|sha256| ((experiment.source(&model.cell), None), sha256));
-        let outliers = model.outliers_sha256.iter().map(|(set, sha256)| ((None, Some(set.as_str())), sha256.clone()));
+        let data = data.map(|sha256| (Common::Data(experiment.source(&model.cell)), sha256));
+        let outliers = model.outliers_sha256.iter().map(|(set, sha256)| (Common::Outliers(set), sha256.clone()));
         for (of, other) in data.into_iter().chain(outliers) {
             match first.iter().find(|(known, ..)| *known == of) {
                 None => first.push((of, run.clone(), other)),
                 Some((_, _, one)) if *one == other => {}
                 Some((_, one_run, one)) => {
-                    let of_set = |set| format!("the SHA-256 of the outliers `{set}`");
-                    let what = of.1.map_or_else(|| "the data's SHA-256".to_owned(), of_set);
+                    let what = match of {
+                        Common::Data(_) => "the data's SHA-256".to_owned(),
+                        Common::Outliers(set) => format!("the SHA-256 of the outliers `{set}`"),
+                    };
                     let folders = [one_run.clone(), run];
                     return Err(GatherError::Apart { folders, what, one: one.clone(), other });
                 }
@@ -230,6 +241,29 @@ mod tests {
             .expect("writes");
         let message = gather(&[a, older]).expect_err("other data").to_string();
         assert!(message.contains("SHA-256 is abc in the first and def"), "{message}");
+    }
+
+    #[test]
+    fn models_of_other_outliers_do_not_belong_in_one_table() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let with = |name: &str, seed, outliers: &[(&str, &str)]| {
+            let path = write(&folder.path().join(name), seed, Some("abc"));
+            let text = std::fs::read_to_string(path.join(CELLS)).expect("reads");
+            let mut line: serde_json::Value = serde_json::from_str(text.trim()).expect("a line");
+            line["outliers_sha256"] =
+                outliers.iter().map(|&(set, sha256)| (set.to_owned(), serde_json::json!(sha256))).collect();
+            std::fs::write(path.join(CELLS), format!("{line}\n")).expect("writes");
+            path
+        };
+        let one = with("a", 0, &[("Omniglot", "abc"), ("SVHN", "def")]);
+        let message =
+            gather(&[one.clone(), with("b", 1, &[("Omniglot", "ghi")])]).expect_err("other outliers").to_string();
+        let said = "the SHA-256 of the outliers `Omniglot` is abc in the first and ghi in the second";
+        assert!(message.contains(said), "{message}");
+        assert!(gather(&[one.clone(), with("c", 1, &[("Omniglot", "abc")])]).is_ok());
+        // Earlier versions did not record them; the same model counts once.
+        let older = gather(&[one, with("d", 0, &[])]).expect("may be the same outliers");
+        assert_eq!(older.json["seeds"], serde_json::json!([0]));
     }
 
     #[test]

@@ -321,6 +321,22 @@ fn a_dense_network_trains_by_the_cpu_engine() {
     assert!(message.contains("architecture.kind") && message.contains("1x28x28"), "{message}");
 }
 
+/// The advice has to be a command that works.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_whose_model_is_not_exported_is_only_continued() {
+    let folder = TempDir::new().unwrap();
+    let run_folder = folder.path().join("run");
+    let mut command = nae_train();
+    command
+        .args(["--method", "vqvae", "--checkpoint-every", "10ms", "--out"])
+        .arg(&run_folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let said = interrupted_at(command.spawn().unwrap(), &run_folder.join("resume.bin"));
+    assert!(said.contains("Continue it: nae-train --resume") && !said.contains("xport"), "{said}");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_can_be_exported() {

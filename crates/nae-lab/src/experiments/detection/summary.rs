@@ -396,7 +396,7 @@ mod tests {
         // A cell that was not run, a seed that only one has, one cell alone, and cells that hold out the same class.
         assert!(of(&[zero.clone(), row("digit-1", "digit 1 (held out)", 0.8, &[])]).is_empty());
         assert!(of(&[zero.clone(), row("digit-1", "digit 1 (held out)", 0.8, &[(3, Some(0.8))])]).is_empty());
-        assert!(of(&[zero.clone()]).is_empty());
+        assert!(of(std::slice::from_ref(&zero)).is_empty());
         assert!(of(&[zero, Row { outliers: "digit 0 (held out)".to_owned(), ..one }]).is_empty());
     }
 
