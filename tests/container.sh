@@ -5,6 +5,7 @@
 #
 # Needs buildah and bubblewrap (Debian's packages), and a kernel with user namespaces.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,6p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 
 missing=()

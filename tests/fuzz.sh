@@ -11,6 +11,7 @@
 # Needs a nightly Rust; cargo-fuzz is taken from PATH, else installed into the target folder. Ends with an error when an
 # input panics, reads or writes out of bounds, or takes more than 20 seconds: `artifacts` beside the targets then has it.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 
 seconds=${1:-30}

@@ -6,6 +6,7 @@
 #
 # Takes the built programs from CARGO_TARGET_DIR (or target), debug unless NAE_PROFILE says release.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 root=$PWD
 programs=$(realpath "${CARGO_TARGET_DIR:-target}/${NAE_PROFILE:-debug}")

@@ -68,7 +68,7 @@ while [ $# -gt 0 ]; do
     --changed) since=$2 minutes=${minutes:-9}; shift ;;
     --minutes) minutes=$2; shift ;;
     --list) list=true ;;
-    -h | --help) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) areas+=("$1") ;;
   esac
   shift

@@ -11,7 +11,7 @@ verify=()
 case ${1:-} in
   '') ;;
   --quick) verify=(--no-verify) ;;
-  -h | --help) sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h | --help) sed -n '2,6p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   *) echo "unknown argument: $1; see $0 --help" >&2; exit 2 ;;
 esac
 # A package that is made has changed files in it while one works on them.

@@ -12,6 +12,7 @@
 # bare-metal Rust (firmware-example/toolchain.sh says which).
 # defmt-print and flip-link are taken from PATH, else installed into the target folder.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-$PWD/target}

@@ -6,14 +6,17 @@
 #
 # Needs numpy (tests/run.sh puts it into .venv; PYTHON names another) and what tests/qemu.sh needs.
 set -euo pipefail
-[ $# = 2 ] || { sed -n '2,8p' "$0"; exit 2; }
+[ $# = 2 ] || { sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 NAE_DATA=$(cd "$1" && pwd)
 mkdir -p "$2"
 NAE_TOYCAR=$(cd "$2" && pwd)
 export NAE_DATA NAE_TOYCAR
 cd "$(dirname "$0")/../.."
+python=${PYTHON:-.venv/bin/python}
+command -v "$python" >/dev/null ||
+  { echo "$python is missing: run tests/run.sh, or set PYTHON to a Python that has numpy" >&2; exit 1; }
 
-"${PYTHON:-.venv/bin/python}" models/toycar/prepare.py "$NAE_DATA/mlperf-tiny-ad01" "$NAE_TOYCAR"
+"$python" models/toycar/prepare.py "$NAE_DATA/mlperf-tiny-ad01" "$NAE_TOYCAR"
 cargo build --release --quiet --locked -p nae-train-cli
 nae_train=${CARGO_TARGET_DIR:-$PWD/target}/release/nae-train
 (

@@ -9,8 +9,9 @@
 # steps, seconds an epoch and the card's utilisation in runs/gpu. PyTorch is measured where `python3 -c 'import torch'` works
 # and sees the card.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
+[ $# -ge 1 ] || { sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 2; }
 cd "$(dirname "$0")/../.."
-[ $# -ge 1 ] || { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2; }
 data=$1 device=${2:-wgpu} cells=${3:-digit-1,digit-9} seeds=${4:-1}
 feature=${device%%:*}
 out=runs/gpu

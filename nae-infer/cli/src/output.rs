@@ -5,7 +5,10 @@ use std::io::{self, ErrorKind, Write};
 /// Prints an error to standard error, with all its lines.
 pub(crate) fn report(error: &anyhow::Error) {
     // The whole chain: no error's text repeats that of its source.
-    let text = format!("{error:#}").lines().map(printable).collect::<Vec<_>>().join("\n");
+    // Errors about files name them; one of the system alone is about what is printed.
+    let alone = error.chain().len() == 1 && error.downcast_ref::<io::Error>().is_some();
+    let what = if alone { "cannot write to standard output: " } else { "" };
+    let text = format!("{what}{error:#}").lines().map(printable).collect::<Vec<_>>().join("\n");
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 

@@ -23,6 +23,9 @@ pub use entry::{Card, Entry, Value};
 /// The first bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
 
+/// Stands for what the file of another program does not say.
+const NOT_KNOWN: &str = "not known";
+
 /// In place of the interval of a false-positive rate that windows of rows have.
 const DEPENDENT: &str =
     "its interval is in the report of the training run, as windows of one stretch of rows depend on each other";
@@ -181,9 +184,9 @@ impl ModelFile {
         contract.preprocessing = assumed.preprocessing;
         Some(ModelMetadata {
             provenance: Provenance {
-                architecture: "not known".into(),
-                method: "not known".into(),
-                data_description: "not known".into(),
+                architecture: NOT_KNOWN.into(),
+                method: NOT_KNOWN.into(),
+                data_description: NOT_KNOWN.into(),
                 crate_version: env!("CARGO_PKG_VERSION").into(),
                 ..Provenance::default()
             },
@@ -231,10 +234,12 @@ impl ModelFile {
                 Entry::text("architecture", &p.architecture),
                 Entry::text("method", &p.method),
                 Entry::text("data", &p.data_description),
-                Entry::text("data_sha256", &p.data_sha256),
-                Entry::count("seed", p.seed),
-                Entry::text("crate_version", &p.crate_version),
             ]);
+            // A model of another program has neither.
+            if p.method != NOT_KNOWN {
+                card.extend([Entry::text("data_sha256", &p.data_sha256), Entry::count("seed", p.seed)]);
+            }
+            card.push(Entry::text("crate_version", &p.crate_version));
         }
         Card::new(card)
     }

@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
 use nae_data::DATA_FOLDER;
@@ -101,6 +102,11 @@ Examples:
   nae-train completions bash > ~/.local/share/bash-completion/completions/nae-train
   nae-train completions zsh > ~/.zfunc/_nae-train      # a folder of $fpath
   nae-train completions fish > ~/.config/fish/completions/nae-train.fish";
+
+/// Parses a count of `least` or more.
+fn at_least(least: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..)
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -231,11 +237,11 @@ pub(crate) struct FidArgs {
     /// The data that the run was trained on, if they are not part of the program [default: their folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
-    /// Number of images to draw.
-    #[arg(long, default_value_t = 50_000)]
+    /// Number of images to draw, two or more.
+    #[arg(long, default_value_t = 50_000, value_parser = at_least(2))]
     pub(crate) count: usize,
-    /// Number of training images to compare with [default: all].
-    #[arg(long, value_name = "COUNT")]
+    /// Number of training images to compare with, two or more [default: all].
+    #[arg(long, value_name = "COUNT", value_parser = at_least(2))]
     pub(crate) real: Option<usize>,
     /// Seed of the chains.
     #[arg(long, default_value_t = 0)]
@@ -379,12 +385,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Latent dimensions to try for the plain autoencoder.
-    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64", value_name = "D_Z")]
+    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64", value_name = "D_Z", value_parser = at_least(1))]
     pub(crate) latent_dims: Vec<usize>,
     /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
-    /// Write the results of every run as JSON.
+    /// Write the results of every run as JSON; until then FILE.json.partial keeps finished parts, with which the same command
+    /// continues after an interruption.
     #[arg(long, short, value_name = "FILE.json")]
     pub(crate) output: Option<PathBuf>,
     /// Print JSON instead of tables.

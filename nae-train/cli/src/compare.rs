@@ -17,9 +17,14 @@ use nae_train::report::journal::{self, Journal};
 use crate::Done;
 use crate::args::CompareArgs;
 use crate::output::{errln, out, outln};
+use crate::output_file;
 use crate::train::stop_on_interrupt;
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
+    if let Some(output) = &args.output {
+        // Before hours of training. The preset may be a file.
+        output_file::check(output, [Path::new(&args.preset)])?;
+    }
     let base = preset::load(&args.preset)?;
     if base.source().own_title().is_some() {
         bail!(
@@ -28,6 +33,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
             args.preset
         );
     }
+    refuse_repeated("--held-out", &args.held_out)?;
+    refuse_repeated("--latent-dims", &args.latent_dims)?;
     let comparisons: Vec<Comparison> = args
         .held_out
         .iter()
@@ -44,9 +51,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let device = Device::flex();
     let parts = comparisons.iter().map(Comparison::parts).sum();
     let progress = Progress::new("comparing", "parts", 0, parts, args.quiet);
-    let mut results = Vec::new();
+    let (mut results, mut digests) = (Vec::new(), Vec::new());
     for comparison in &comparisons {
-        let mut notebook = Notebook::open(args.output.as_deref(), comparison)?;
+        let mut notebook = Notebook::open(args.output.as_deref(), comparison, &mut digests)?;
         let kept = std::mem::take(&mut notebook.kept);
         progress.advance(kept.len());
         let done = |part: &Part| -> anyhow::Result<()> {
@@ -66,8 +73,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let json = serde_json::to_string_pretty(&results)? + "\n";
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;
-        // The output now contains all parts.
-        let _ = std::fs::remove_file(partial(path));
+        // The output now contains all parts of these; another interrupted command may have kept some of its own.
+        journal::remove(&partial(path), &digests)?;
     }
     if args.json {
         out!("{json}")?;
@@ -78,6 +85,11 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
+fn refuse_repeated<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> anyhow::Result<()> {
+    let twice = values.iter().enumerate().find(|(index, value)| values[..*index].contains(value));
+    twice.map_or(Ok(()), |(_, value)| bail!("{option}: {value} is there twice"))
+}
+
 /// The finished parts of one comparison, stored beside the output until that is written.
 struct Notebook {
     journal: Option<(PathBuf, Journal)>,
@@ -85,10 +97,12 @@ struct Notebook {
 }
 
 impl Notebook {
-    fn open(output: Option<&Path>, comparison: &Comparison) -> anyhow::Result<Self> {
+    /// Adds to `digests` that of the comparison.
+    fn open(output: Option<&Path>, comparison: &Comparison, digests: &mut Vec<String>) -> anyhow::Result<Self> {
         let Some(output) = output else { return Ok(Self { journal: None, kept: Vec::new() }) };
         let path = partial(output);
         let digest = comparison.digest()?;
+        digests.push(digest.clone());
         let kept = journal::read(&path, &digest)?;
         let journal = Journal::open(&path, digest)?;
         Ok(Self { journal: Some((path, journal)), kept })
@@ -99,8 +113,11 @@ impl Notebook {
     }
 
     fn say_where(&self) {
-        if let Some((path, _)) = &self.journal {
-            errln!("interrupted; the same command continues with what {} does not have yet", path.display());
+        match &self.journal {
+            Some((path, _)) => {
+                errln!("interrupted; the same command continues with what {} does not have yet", path.display());
+            }
+            None => errln!("interrupted; nothing is kept: with --output FILE.json, finished parts would be"),
         }
     }
 }

@@ -207,6 +207,12 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
     // Normal data are divided afterwards, so that windows of both parts must not overlap.
     let load = |path: &Path, option: &'static str, divided: bool| -> anyhow::Result<(ImageSet, String)> {
         if !is_tables(path) {
+            if metadata.is_some_and(|metadata| metadata.columns.is_some()) {
+                bail!(
+                    "{option}: {}: expected a table, .csv or .tsv, since the model was trained on one",
+                    display(path)
+                );
+            }
             let filter = graph.contract.preprocessing.filter();
             let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
             let form = ImageForm { transforms, ..ImageForm::resized(graph.input(), filter) };

@@ -1,7 +1,7 @@
 //! `nae-train fid`: the distance of a model's new images from its data, measured with a frozen
 //! network.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use nae_data::own::Corrupt;
 use nae_features::Embedding;
 use nae_onnx::check::Limits;
@@ -27,6 +27,9 @@ pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let images = &prepared.split.train;
     let of_data = args.real.map_or(images.len(), |most| images.len().min(most));
+    if of_data < 2 {
+        bail!("{}: a FID takes two images of the data and more, found {of_data}", args.run.display());
+    }
     let real: Vec<&[f32]> = (0..of_data).map(|index| images.image(index)).collect();
 
     let progress = Progress::new("FID", "images", 0, of_data + args.count, args.quiet);
@@ -36,8 +39,8 @@ pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     progress.finish();
     let distance = distance.with_context(|| {
         format!(
-            "a FID takes two images and more of both kinds, found {of_data} of the data and {}; and a network that gives finite \
-             numbers for them",
+            "{}: expected finite numbers for {of_data} images of the data and {}",
+            args.network.display(),
             args.count
         )
     })?;

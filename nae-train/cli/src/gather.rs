@@ -1,13 +1,21 @@
 //! `nae-train gather`: combines the cells and seeds of several folders in one table.
 
+use std::path::{Path, PathBuf};
+
+use nae_lab::experiments::detection::CELLS;
+use nae_lab::experiments::record::RECORD;
 use nae_lab::gather::gather;
-use nae_onnx::file;
+use nae_onnx::file::{self, FileError};
+use nae_train::report::{CONFIG, RESULT};
 
 use crate::Done;
 use crate::args::GatherArgs;
 use crate::output::{errln, out, outln};
 
 pub(crate) fn run(args: &GatherArgs) -> anyhow::Result<Done> {
+    if let Some(output) = &args.output {
+        check(output, &args.folders)?;
+    }
     let gathered = gather(&args.folders)?;
     for folder in &gathered.unfinished {
         errln!("warning: {}: the run has not ended, and is not in the table", folder.display());
@@ -22,4 +30,18 @@ pub(crate) fn run(args: &GatherArgs) -> anyhow::Result<Done> {
         outln!("{}", gathered.text)?;
     }
     Ok(Done::Whole)
+}
+
+/// Checks that `output` can be written and is no file that is read. It may be another file in one of `folders`, also one that
+/// this command wrote before.
+fn check(output: &Path, folders: &[PathBuf]) -> Result<(), FileError> {
+    file::check_output(output, std::iter::empty::<&Path>())?;
+    let Ok(target) = std::fs::canonicalize(output) else { return Ok(()) };
+    let is_in = |folder: &PathBuf| std::fs::canonicalize(folder).is_ok_and(|folder| target.starts_with(folder));
+    let is_read =
+        target.file_name().is_some_and(|name| [CONFIG, RESULT, CELLS, RECORD].iter().any(|read| name == *read));
+    if is_read && folders.iter().any(is_in) {
+        return Err(FileError::Input { path: output.to_owned() });
+    }
+    Ok(())
 }

@@ -7,8 +7,11 @@ use burn::tensor::{Device, Tensor};
 use nae_train::config::Config;
 use nae_train::engine::{Engine, EngineChoice};
 use nae_train::methods::{self, Model};
+use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::sample::{NewImages, NoiseSource, Precision};
+
+use crate::output::errln;
 
 pub(crate) struct Generator {
     pub(crate) config: Config,
@@ -31,6 +34,9 @@ impl Generator {
         }
         if config.method().is_fitted() {
             bail!("{shown}: its model was fitted, not trained: images cannot be drawn from its latents");
+        }
+        if let Some(unfinished) = recorded::unfinished(run) {
+            errln!("warning: {unfinished}");
         }
         let model = methods::load(&config, &run.join(CHECKPOINT), &device)?;
         let Some(chains) = NewImages::new(&config.sampler()) else {

@@ -17,8 +17,10 @@ pub(crate) fn run(args: &PresetsArgs) -> anyhow::Result<Done> {
     };
     match PRESETS.iter().find(|preset| preset.name == name) {
         Some(preset) => out!("{}", preset.text)?,
+        // The settings of a file are checked before they are printed.
         None => {
             load(name)?;
+            out!("{}", std::fs::read_to_string(name)?)?;
         }
     }
     Ok(Done::Whole)

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::Done;
 use crate::args::ReconstructArgs;
 use crate::eval::note_missing;
-use crate::output::outln;
+use crate::output::{errln, outln};
 use crate::output_file;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
@@ -30,6 +30,9 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let (config, _) = RunFolder::read(&args.run)?;
     if config.features().is_some() || config.source().samples() != "images" {
         bail!("{shown}: its samples are no images, and no picture can be made of what comes out");
+    }
+    if let Some(unfinished) = recorded::unfinished(&args.run) {
+        errln!("warning: {unfinished}");
     }
     let (spec, method) = (config.architecture().clone(), config.method());
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;

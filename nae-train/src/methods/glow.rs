@@ -491,7 +491,6 @@ mod tests {
         };
         let back = apart(exact.inverse(exact.forward(images.clone()).0), images);
         let there = apart(exact.forward(exact.inverse(outputs.clone())).0, outputs);
-        println!("{back:.1e}, {there:.1e}");
         assert!(back < 1e-12 && there < 1e-12, "{back}, {there}");
     }
 

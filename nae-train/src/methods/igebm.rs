@@ -272,12 +272,10 @@ mod tests {
         };
         for (seed, engine) in (0..5).flat_map(|seed| [(seed, Engine::Cpu), (seed, Engine::Burn)]) {
             let errors = errors(seed, engine, |_| {});
-            println!("{seed}, {engine:?}: {errors:.2?} standard errors");
             assert!(errors.iter().all(|error| error.abs() < 4.0), "{seed}, {engine:?}: {errors:?}");
         }
         let refused = |what: &str, change: fn(&mut Langevin)| {
             let errors = errors(0, Engine::Cpu, change);
-            println!("    {what}: {errors:.1?}");
             assert!(errors.iter().any(|error| error.abs() > 40.0), "{what}: {errors:?}");
         };
         refused("half the steps", |chain| chain.steps /= 2);

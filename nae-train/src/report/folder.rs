@@ -53,7 +53,13 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> RunFolderError + '_ {
 /// The text of `config.toml` in the run folder at `path`, and the file's name for errors.
 fn config_text(path: &Path) -> Result<(String, String), RunFolderError> {
     let file = path.join(CONFIG);
-    let text = fs::read_to_string(&file).map_err(io(&file))?;
+    let text = fs::read_to_string(&file).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound if !path.exists() => RunFolderError::at(path, "there is no such folder"),
+        std::io::ErrorKind::NotFound => {
+            RunFolderError::at(path, format_args!("expected the folder of a run, found no {CONFIG} in it"))
+        }
+        _ => RunFolderError::at(&file, cause),
+    })?;
     Ok((text, file.display().to_string()))
 }
 

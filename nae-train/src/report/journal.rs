@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use nae_data::digest::hex;
+use nae_onnx::file;
 
 use super::error::RunFolderError;
 
@@ -73,6 +74,26 @@ pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, Ru
         }
     }
     Ok(entries)
+}
+
+/// Removes the entries of `path` that were written with one of `digests`, and the file if no others are left.
+///
+/// # Errors
+/// [`RunFolderError`] if the file cannot be read, or not be written again without them.
+pub fn remove(path: &Path, digests: &[String]) -> Result<(), RunFolderError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(RunFolderError::at(path, cause)),
+    };
+    // A line without a digest is left for its owner to find.
+    let is_other = |line: &&str| serde_json::from_str(line).map_or(true, |Owner { digest }| !digests.contains(&digest));
+    let others: String =
+        text[..whole(text.as_bytes())].lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
+    if others.is_empty() {
+        return fs::remove_file(path).map_err(|cause| RunFolderError::at(path, cause));
+    }
+    Ok(file::write(path, others.as_bytes())?)
 }
 
 impl Journal {
@@ -152,5 +173,23 @@ mod tests {
     fn a_digest_tells_where_parts_end() {
         assert_ne!(digest(["ab", "c"]), digest(["a", "bc"]));
         assert_eq!(digest(["ab", "c"]).len(), 64);
+    }
+
+    /// Of several commands that keep their parts in one file.
+    #[test]
+    fn entries_of_others_stay_when_some_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("parts.jsonl");
+        for (owner, number) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
+            Journal::open(&path, owner.to_owned()).expect("opens").append(&Entry { number }).expect("writes");
+        }
+        let numbers = |owner: &str| -> Vec<u32> {
+            read::<Entry>(&path, owner).expect("reads").into_iter().map(|entry| entry.number).collect()
+        };
+        remove(&path, &["a".to_owned(), "c".to_owned()]).expect("removes");
+        assert_eq!([numbers("a"), numbers("b"), numbers("c")], [vec![], vec![2], vec![]]);
+        remove(&path, &["b".to_owned()]).expect("removes");
+        assert!(!path.exists());
+        remove(&path, &["b".to_owned()]).expect("there is nothing to remove");
     }
 }

@@ -140,7 +140,9 @@ impl Traced {
         let looks = looks(&text, sets);
         if looks.is_empty() {
             let of = if sets.is_empty() { "any set".to_owned() } else { sets.join(", ") };
-            return Err(failed(format!("no look with the AUROC of {of}; was the run made with --trace-outliers?")));
+            return Err(failed(format!(
+                "no look with the AUROC of {of}; was the run made with --trace-outliers, and did it come to its first look?"
+            )));
         }
         Ok(Self { path: path.to_owned(), settings: config.stopping(), looks })
     }

@@ -394,6 +394,23 @@ fn bad_input_is_refused_by_name() {
     let message = refused(nae_train().args(["--held-out", "10"]));
     assert!(message.contains("held-out") && message.contains("10"), "{message}");
 
+    // What takes hours is not done twice, and does not end in a file that cannot be written, or in that of its preset.
+    for (option, values) in [("--held-out", "1,9,1"), ("--latent-dims", "8,16,8")] {
+        let message = refused(nae_train().args(["compare", option, values]));
+        assert!(message.contains(&format!("{option}: ")) && message.contains("is there twice"), "{message}");
+    }
+    let short = short(path);
+    for output in [path, &short, &path.join("absent/result.json")] {
+        let message = refused(nae_train().args(["compare", "--preset"]).arg(&short).arg("-o").arg(output));
+        assert!(message.contains(output.file_name().unwrap().to_str().unwrap()), "{message}");
+    }
+    let printed = run(nae_train().arg("presets").arg(&short));
+    assert_eq!(printed.stdout, std::fs::read(&short).unwrap());
+    for command in ["sample", "reconstruct"] {
+        let message = refused(nae_train().arg(command).arg(path).args(["--output", "a.png"]));
+        assert!(message.contains("expected the folder of a run, found no config.toml"), "{command}: {message}");
+    }
+
     // Nowhere to put the model: said before training, not after.
     let absent = path.join("absent/model.onnx");
     let message = refused(nae_train().arg("--export").arg(&absent).arg("--out").arg(path.join("run")));
@@ -403,7 +420,6 @@ fn bad_input_is_refused_by_name() {
     // A run folder that is none, and a checkpoint of another network.
     let message = refused(nae_train().arg("export").arg(path).args(["--export", "m.onnx"]));
     assert!(message.contains("config.toml"), "{message}");
-    let short = short(path);
     assert!(run(&mut train(path, "run", &short, &["--quiet"])).status.success());
     let config = path.join("run/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();

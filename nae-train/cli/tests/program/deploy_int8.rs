@@ -24,7 +24,7 @@ use std::process::Command;
 use nae_data::own_table;
 use nae_onnx::metadata::{Missing, RowWindow};
 
-use crate::harness::{self, nae_train};
+use crate::harness::{self, nae_train, refused};
 use crate::own_run::images;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
@@ -313,6 +313,15 @@ fn windows_of_a_user_are_divided_by_stretches() {
     let printed = deploy.output().unwrap();
     assert!(printed.status.success(), "{printed:?}");
     assert!(String::from_utf8_lossy(&printed.stdout).contains("measured on every fourth stretch, 60"), "{printed:?}");
+
+    // Images, resized to a window's size, would give a meaningless threshold.
+    let images = folder.path().join("images");
+    std::fs::create_dir(&images).unwrap();
+    GrayImage::from_fn(4, 2, |x, y| Luma([(x + y) as u8])).save(images.join("0.png")).unwrap();
+    let mut deploy = nae_train();
+    deploy.arg("deploy").arg(&model).args(["--int8", "--calibrate"]).arg(&images);
+    let message = refused(deploy.arg("-o").arg(folder.path().join("no.nae")));
+    assert!(message.contains("images: expected a table, .csv or .tsv"), "{message}");
 }
 
 /// Energies of training data are low, and so is a threshold from them.

@@ -171,6 +171,19 @@ fn seeds_of_a_run_are_one_table_and_do_not_depend_on_threads() {
     let table = String::from_utf8(run(nae_train().arg("gather").arg(at("runs"))).stdout).unwrap();
     assert!(table.contains("over seeds 3, 11") && table.contains("digit 1 (held out)"), "{table}");
 
+    // A table among the runs can be written again, and what is read is not replaced.
+    let written_to = |name: &str| {
+        let mut command = nae_train();
+        command.arg("gather").arg(at("runs")).arg("-o").arg(at(name));
+        command
+    };
+    for _ in 0..2 {
+        assert!(run(&mut written_to("runs/all.json")).status.success());
+    }
+    for name in ["runs/a/result.json", "runs/b/config.toml"] {
+        assert!(refused(&mut written_to(name)).contains(name));
+    }
+
     train(&short("updates = 7", "longer.toml"), "4", "1", "longer");
     let message = refuses(&[&at("runs"), &at("longer")]);
     assert!(message.contains("training.updates is 6 in the first and 7 in the second"), "{message}");
