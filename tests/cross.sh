@@ -30,7 +30,8 @@ case ${1:-} in
     packages=(gcc-mingw-w64-x86-64)
     ;;
   macos) target=aarch64-apple-darwin prefix= emulator= packages=() ;;
-  *) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  -h | --help) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  *) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
 shift
 

@@ -106,14 +106,14 @@ def is_trained(run):
 
 
 def work():
-    """Runs the queue. An experiment that fails is left, and the next one begun; a stop ends the queue."""
+    """Runs the queue. An experiment that fails is left, with its other seeds, and the next one begun; a stop ends the queue."""
     stopped = []
     # Both are asked to stop; this one waits for the program to write its state.
     signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
     failed = []
     for entry in list(queue()):
         for seed in entry["seeds"]:
-            code = run(entry, seed)
+            code = 0 if stopped else run(entry, seed)
             if stopped:
                 sys.exit(f"{entry['name']}: stopped")
             if code:

@@ -145,6 +145,9 @@ pub fn best(
         Some((side, tiles)) => (all_values(&originals, side, tiles.stride) <= MOST_VALUES).then_some((side, tiles)),
         None => fitting(&originals, forms.top_k, forms.corrupt),
     };
+    let large = |side: usize| originals.sizes.iter().filter(|&&(height, width)| height.min(width) >= side).count();
+    // Small images are left out for tiles, but not so many that no form can be tried.
+    let tiles = tiles.filter(|&(side, _)| large(side) >= trial::MIN_IMAGES || large(side) == originals.sizes.len());
     if let Some((side, _)) = tiles {
         originals.retain(|(height, width)| height.min(width) >= side);
     }
@@ -198,7 +201,8 @@ pub fn best(
         let (title, margin) = (title(*other, side), margin(*other));
         format!("{title} have a higher mean AUROC, but were not chosen: they take longer to compute, and must lead by {margin}")
     }));
-    let poor = (mean < POOR && forms.features.is_none()).then(|| {
+    let judged = verdict.epochs >= ENOUGH;
+    let poor = (judged && mean < POOR && forms.features.is_none()).then(|| {
         format!(
             "synthetic defects in the images are detected poorly in every form that was tried (mean AUROC {mean:.3}, where .5 is \
              chance), so that small defects will be missed: features of a frozen network may be better (--features)"

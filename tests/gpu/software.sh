@@ -6,6 +6,7 @@
 #
 # tests/run.sh leaves it out: burn with wgpu takes a quarter of an hour to build.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 cd "$(dirname "$0")/../.."
 
 driver=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | head -n 1)

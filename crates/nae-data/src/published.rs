@@ -91,7 +91,7 @@ pub(crate) const CIFAR10: Published = Published {
 
 pub(crate) const IMAGENET32: Published = Published {
     // ImageNet's present page has files of other pixels, reduced by another method.
-    address: "http://image-net.org/small/download.php (no longer there in 2026; there are copies elsewhere)",
+    address: "copies of what was at http://image-net.org/small/download.php",
     files: &[("train_32x32.tar", Digest::Unknown), ("valid_32x32.tar", Digest::Unknown)],
     content: Content::Images([1_281_149, 0, 49_999]),
 };

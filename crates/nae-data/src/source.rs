@@ -1,5 +1,6 @@
 //! The data sets that presets can use, including a user's data, and where they are read from.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
@@ -299,8 +300,11 @@ impl Source {
             Load::Files(load) => load(&folder, &form, corrupt),
         };
         let with_remedy = |error: DataError| match &set.published {
-            Some(published) => error.with_remedy(&published.remedy(set.title)),
-            None => error,
+            // Other files do not help where the system refuses these.
+            Some(published) if matches!(error.kind(), None | Some(ErrorKind::NotFound)) => {
+                error.with_remedy(&published.remedy(set.title))
+            }
+            _ => error,
         };
         let mut loaded = loaded.map_err(with_remedy)?;
         let published = set.published.as_ref();

@@ -4,7 +4,6 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
 use nae_data::DATA_FOLDER;
@@ -103,9 +102,9 @@ Examples:
   nae-train completions zsh > ~/.zfunc/_nae-train      # a folder of $fpath
   nae-train completions fish > ~/.config/fish/completions/nae-train.fish";
 
-/// Parses a count of `least` or more.
-fn at_least(least: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(least..)
+/// Parses a number of 1 or more.
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "expected a whole number, 1 or more".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -238,10 +237,10 @@ pub(crate) struct FidArgs {
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Number of images to draw, two or more.
-    #[arg(long, default_value_t = 50_000, value_parser = at_least(2))]
+    #[arg(long, default_value_t = 50_000)]
     pub(crate) count: usize,
     /// Number of training images to compare with, two or more [default: all].
-    #[arg(long, value_name = "COUNT", value_parser = at_least(2))]
+    #[arg(long, value_name = "COUNT")]
     pub(crate) real: Option<usize>,
     /// Seed of the chains.
     #[arg(long, default_value_t = 0)]
@@ -385,7 +384,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Latent dimensions to try for the plain autoencoder.
-    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64", value_name = "D_Z", value_parser = at_least(1))]
+    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64", value_name = "D_Z", value_parser = positive)]
     pub(crate) latent_dims: Vec<usize>,
     /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]

@@ -73,14 +73,16 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let json = serde_json::to_string_pretty(&results)? + "\n";
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;
-        // The output now contains all parts of these; another interrupted command may have kept some of its own.
-        journal::remove(&partial(path), &digests)?;
     }
     if args.json {
         out!("{json}")?;
     } else if !args.quiet || args.output.is_none() {
         // Without a file, the tables are the only result of hours.
         comparisons.iter().zip(&results).try_for_each(|(comparison, result)| print(comparison, result))?;
+    }
+    if let Some(path) = &args.output {
+        // The output contains all parts of these; another interrupted command may have kept some of its own.
+        journal::remove(&partial(path), &digests)?;
     }
     Ok(Done::Whole)
 }

@@ -27,8 +27,8 @@ pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let images = &prepared.split.train;
     let of_data = args.real.map_or(images.len(), |most| images.len().min(most));
-    if of_data < 2 {
-        bail!("{}: a FID takes two images of the data and more, found {of_data}", args.run.display());
+    if of_data.min(args.count) < 2 {
+        bail!("a FID takes two images and more of both kinds, found {of_data} of the data and {}", args.count);
     }
     let real: Vec<&[f32]> = (0..of_data).map(|index| images.image(index)).collect();
 

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nae_lab::experiments::detection::CELLS;
 use nae_lab::experiments::record::RECORD;
 use nae_lab::gather::gather;
 use nae_onnx::file::{self, FileError};
-use nae_train::report::{CONFIG, RESULT};
+use nae_train::report::RESULT;
 
 use crate::Done;
 use crate::args::GatherArgs;
@@ -32,15 +31,14 @@ pub(crate) fn run(args: &GatherArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Checks that `output` can be written and is no file that is read. It may be another file in one of `folders`, also one that
-/// this command wrote before.
+/// Checks that `output` can be written and replaces nothing that programs wrote in `folders`, except for a table of this command.
 fn check(output: &Path, folders: &[PathBuf]) -> Result<(), FileError> {
     file::check_output(output, std::iter::empty::<&Path>())?;
     let Ok(target) = std::fs::canonicalize(output) else { return Ok(()) };
     let is_in = |folder: &PathBuf| std::fs::canonicalize(folder).is_ok_and(|folder| target.starts_with(folder));
-    let is_read =
-        target.file_name().is_some_and(|name| [CONFIG, RESULT, CELLS, RECORD].iter().any(|read| name == *read));
-    if is_read && folders.iter().any(is_in) {
+    let is_table = target.extension().is_some_and(|end| end == "json")
+        && !target.file_name().is_some_and(|name| name == RESULT || name == RECORD);
+    if !is_table && folders.iter().any(is_in) {
         return Err(FileError::Input { path: output.to_owned() });
     }
     Ok(())

@@ -52,6 +52,14 @@ fn images_that_lose_nothing_and_too_few_stay_whole() {
     images(folder.path(), 60, |x, y| (x + y) as u8);
     let whole = Chosen { form: Form::Whole, said: Vec::new(), warnings: Vec::new() };
     assert_eq!(best(folder.path()).expect("images"), whole);
+    // Without the two that are smaller than a tile there would be too few.
+    let barely = tempfile::tempdir().expect("a folder");
+    images(barely.path(), 59, weave);
+    for name in ["a.pgm", "b.pgm"] {
+        std::fs::write(barely.path().join(name), [b"P5 10 10 255\n", &[60; 100][..]].concat()).expect("written");
+    }
+    let Chosen { form, said, .. } = best(barely.path()).expect("images");
+    assert!(form == Form::Whole && said[0].ends_with("tiles do not fit them: give --tile, or --features"), "{said:?}");
     let few = tempfile::tempdir().expect("a folder");
     images(few.path(), 20, weave);
     let Chosen { form, said, .. } = best(few.path()).expect("images");

@@ -180,7 +180,7 @@ fn seeds_of_a_run_are_one_table_and_do_not_depend_on_threads() {
     for _ in 0..2 {
         assert!(run(&mut written_to("runs/all.json")).status.success());
     }
-    for name in ["runs/a/result.json", "runs/b/config.toml"] {
+    for name in ["runs/a/result.json", "runs/b/config.toml", "runs/b/checkpoint.safetensors"] {
         assert!(refused(&mut written_to(name)).contains(name));
     }
 

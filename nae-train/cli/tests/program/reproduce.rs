@@ -420,6 +420,11 @@ fn sets_in_files_are_beside_the_made_ones() {
     // Finished models are of these outliers.
     let again = |seeds| detection_command("mnist-ood", &out, &data, &["--cells", "dae", "--seeds", seeds, "--quiet"]);
     assert!(again("1").output().unwrap().status.success());
+    // Those that are not there contradict nothing.
+    let (labels, elsewhere) = (data.join("fashion-mnist/t10k-labels-idx1-ubyte"), folder.path().join("labels"));
+    std::fs::rename(&labels, &elsewhere).unwrap();
+    assert!(again("1").output().unwrap().status.success());
+    std::fs::rename(&elsewhere, &labels).unwrap();
     std::fs::remove_file(data.join("omniglot/images_evaluation.zip/0.pgm")).unwrap();
     let message = refused(&mut again("2"));
     assert!(message.contains("expected the outliers `Omniglot` that this model was evaluated on"), "{message}");

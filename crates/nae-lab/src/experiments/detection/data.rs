@@ -1,6 +1,7 @@
 //! The data of an experiment: which there are, the outliers in files, and whether finished models had the same.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -66,7 +67,7 @@ impl Experiment {
         if found == recorded { Ok(()) } else { Err(OtherData { folder, recorded, found }.into()) }
     }
 
-    /// Checks the same for the outliers in files. `sets` keeps the digests of those that have been read.
+    /// Checks the same for the outliers in files: those that are not available contradict nothing. `sets` keeps the digests of those that have been read.
     pub(super) fn check_outliers(
         &self,
         job: &Job<'_>,
@@ -76,16 +77,16 @@ impl Experiment {
     ) -> Result<(), DetectionError> {
         for set in &self.settings.sets {
             let Some(recorded) = done.outliers_sha256.get(&set.name) else { continue };
-            if !self.path(set).exists() {
-                continue;
-            }
             let found = match sets.get(&set.name) {
                 Some(known) => known.clone(),
-                None => {
-                    let read = self.outliers(set, &job.cell.config)?;
-                    sets.insert(set.name.clone(), read.sha256.clone());
-                    read.sha256
-                }
+                None => match self.outliers(set, &job.cell.config) {
+                    Err(DetectionError::Outliers(error)) if error.kind() == Some(ErrorKind::NotFound) => continue,
+                    read => {
+                        let found = read?.sha256;
+                        sets.insert(set.name.clone(), found.clone());
+                        found
+                    }
+                },
             };
             if found != *recorded {
                 let (folder, set) = (run_folder(path, &done.cell, done.seed), set.name.clone());
@@ -117,7 +118,7 @@ impl Experiment {
                 Outliers { images, sha256: hex(hash), warnings: Vec::new() }
             }
         };
-        let differs = set.differs(read.images.len());
+        let differs = set.differs(read.images.len(), &read.sha256);
         Ok(Outliers { warnings: read.warnings.into_iter().chain(differs).collect(), ..read })
     }
 }
