@@ -78,9 +78,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     }
     let device = Device::flex();
     let (config, _) = RunFolder::read(path)?;
-    if let Some(unfinished) = recorded::unfinished(path) {
-        errln!("warning: {unfinished}");
-    }
+    warn_unfinished(path);
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.form(), config.source().samples());
     let engine = EngineChoice::Auto.engine(config.architecture())?;
@@ -111,6 +109,13 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
         threshold: metadata.contract.threshold().map(|threshold| threshold.energy),
         rate: prepared.measured_rate(&*model, &metadata, &device),
     })
+}
+
+/// Warns if the run in the folder `run` was interrupted: its model is not trained to its end.
+pub(crate) fn warn_unfinished(run: &Path) {
+    if let Some(unfinished) = recorded::unfinished(run) {
+        errln!("warning: {unfinished}");
+    }
 }
 
 /// Prints a note on the user's outliers that the run in `folder` was evaluated on and `prepared` does not have: their files

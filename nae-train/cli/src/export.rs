@@ -17,7 +17,8 @@ use nae_train::{export, methods};
 
 use crate::Done;
 use crate::args::{ExportArgs, ExportFiles};
-use crate::output::{errln, outln};
+use crate::eval::warn_unfinished;
+use crate::output::outln;
 use crate::output_file;
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
@@ -32,9 +33,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared, &metadata)?;
-    if let Some(unfinished) = recorded::unfinished(&args.run) {
-        errln!("warning: {unfinished}");
-    }
+    warn_unfinished(&args.run);
     if let Some(file) = &args.export.export {
         outln!("model: {}", file.display())?;
     }

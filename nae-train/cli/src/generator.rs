@@ -7,11 +7,10 @@ use burn::tensor::{Device, Tensor};
 use nae_train::config::Config;
 use nae_train::engine::{Engine, EngineChoice};
 use nae_train::methods::{self, Model};
-use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::sample::{NewImages, NoiseSource, Precision};
 
-use crate::output::errln;
+use crate::eval::warn_unfinished;
 
 pub(crate) struct Generator {
     pub(crate) config: Config,
@@ -35,9 +34,7 @@ impl Generator {
         if config.method().is_fitted() {
             bail!("{shown}: its model was fitted, not trained: images cannot be drawn from its latents");
         }
-        if let Some(unfinished) = recorded::unfinished(run) {
-            errln!("warning: {unfinished}");
-        }
+        warn_unfinished(run);
         let model = methods::load(&config, &run.join(CHECKPOINT), &device)?;
         let Some(chains) = NewImages::new(&config.sampler()) else {
             bail!("{shown}: its preset has no latent chain, and images are drawn by way of one");

@@ -17,6 +17,18 @@ pub(crate) fn check<'a>(
     output: &Path,
     inputs: impl IntoIterator<Item = &'a Path, IntoIter: Clone>,
 ) -> Result<(), FileError> {
+    check_except(output, inputs, |target| target.extension().is_some_and(|end| end == "nae" || end == "onnx"))
+}
+
+/// The same, where in the folders that are read the files of which `is_not_read` is true may be replaced, in place of models.
+///
+/// # Errors
+/// The same as for [`check`].
+pub(crate) fn check_except<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a Path, IntoIter: Clone>,
+    is_not_read: impl Fn(&Path) -> bool,
+) -> Result<(), FileError> {
     let mut inputs = inputs.into_iter();
     file::check_output(output, inputs.clone())?;
     // A file that does not exist yet is not one of those that are read.
@@ -28,8 +40,7 @@ pub(crate) fn check<'a>(
             target.starts_with(&folder) || parent.as_ref().is_some_and(|parent| parent.starts_with(&folder))
         })
     };
-    let is_model = target.extension().is_some_and(|end| end == "nae" || end == "onnx");
-    if !is_model && inputs.any(is_in) {
+    if !is_not_read(&target) && inputs.any(is_in) {
         return Err(FileError::Input { path: output.to_owned() });
     }
     Ok(())

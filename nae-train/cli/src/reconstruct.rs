@@ -18,8 +18,8 @@ use serde_json::json;
 
 use crate::Done;
 use crate::args::ReconstructArgs;
-use crate::eval::note_missing;
-use crate::output::{errln, outln};
+use crate::eval::{note_missing, warn_unfinished};
+use crate::output::outln;
 use crate::output_file;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
@@ -31,9 +31,7 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     if config.features().is_some() || config.source().samples() != "images" {
         bail!("{shown}: its samples are no images, and no picture can be made of what comes out");
     }
-    if let Some(unfinished) = recorded::unfinished(&args.run) {
-        errln!("warning: {unfinished}");
-    }
+    warn_unfinished(&args.run);
     let (spec, method) = (config.architecture().clone(), config.method());
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     model.autoencoder().with_context(|| format!("{shown}: {} scores by no reconstruction", method.title()))?;
