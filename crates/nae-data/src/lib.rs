@@ -51,7 +51,7 @@ pub use image_set::ImageSet;
 pub use loaded::Loaded;
 pub use originals::{Originals, detail_lost, originals};
 pub use parts::{Part, Parts};
-pub use source::{DATA_FOLDER, Source};
+pub use source::{DATA_FOLDER, Source, load_idx_part};
 pub use split::{Repeated, Split, SplitShares};
 pub use squares::{Fill, squares};
 pub use tables::is_tables;

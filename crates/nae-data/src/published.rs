@@ -28,8 +28,8 @@ enum Digest {
 
 /// The properties by which the content of the original files is recognised.
 enum Content {
-    /// The value of [`Loaded::sha256`].
-    Sha256(&'static str),
+    /// The value of [`Loaded::sha256`], for all files and for those of the test part.
+    Sha256 { all: &'static str, test: &'static str },
     /// The numbers of images for training, validation and test. A part that the set does not have has none.
     Images([usize; 3]),
 }
@@ -54,7 +54,10 @@ pub(crate) const MNIST: Published = Published {
             Digest::Sha256("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
         ),
     ],
-    content: Content::Sha256("b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a"),
+    content: Content::Sha256 {
+        all: "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a",
+        test: "18489308deedfe2f7bd3a11e599a597126f161d991b1ffcffb71642aa76f7f62",
+    },
 };
 
 pub(crate) const FASHION_MNIST: Published = Published {
@@ -77,7 +80,10 @@ pub(crate) const FASHION_MNIST: Published = Published {
             Digest::Sha256("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
         ),
     ],
-    content: Content::Sha256("14410854cf7a289477dcfc7df3f8ec24741e281cdcc425ede0d9a748ca630214"),
+    content: Content::Sha256 {
+        all: "14410854cf7a289477dcfc7df3f8ec24741e281cdcc425ede0d9a748ca630214",
+        test: "30214f3fe91405cb8ea60b11ecf0914a65dd6a6ca8e13c13a62eb434f2d9fe56",
+    },
 };
 
 pub(crate) const CIFAR10: Published = Published {
@@ -124,26 +130,41 @@ impl Published {
 
     /// A warning if `loaded`, read from `folder`, is not the content of the original files of the set called `title`.
     pub(crate) fn differs(&self, title: &str, folder: &Path, loaded: &Loaded) -> Option<String> {
-        let (is_original, expected, found) = match self.content {
-            Content::Sha256(expected) => {
-                (loaded.sha256 == expected, format!("unpacked files of SHA-256 {expected}"), loaded.sha256.clone())
-            }
+        let (expected, found) = match self.content {
+            Content::Sha256 { all, .. } if loaded.sha256 != all => (digest(all), loaded.sha256.clone()),
             Content::Images(expected) => {
                 let count = |part: &ImageSet| part.units().len();
                 let of = |part: &Option<ImageSet>| part.as_ref().map_or(0, count);
                 let found = [count(&loaded.train), of(&loaded.validation), of(&loaded.test)];
-                (found == expected, numbers(expected), numbers(found))
+                if found == expected {
+                    return None;
+                }
+                (numbers(expected), numbers(found))
             }
+            Content::Sha256 { .. } => return None,
         };
-        if is_original {
-            return None;
-        }
-        let (folder, address) = (folder.display(), self.address);
-        Some(format!(
-            "{folder}: these are not the original data of {title}, and results are not those of {title}: expected {expected}, \
-             found {found}; the original files are at {address}"
-        ))
+        Some(self.others(title, folder, &expected, &found))
     }
+
+    /// The same for the test part alone, of SHA-256 `found`, read from the files at `start`.
+    pub(crate) fn test_differs(&self, title: &str, start: &Path, found: &str) -> Option<String> {
+        match self.content {
+            Content::Sha256 { test, .. } if test != found => Some(self.others(title, start, &digest(test), found)),
+            _ => None,
+        }
+    }
+
+    fn others(&self, title: &str, place: &Path, expected: &str, found: &str) -> String {
+        let (place, address) = (place.display(), self.address);
+        format!(
+            "{place}: these are not the original data of {title}, and results are not those of {title}: expected {expected}, \
+             found {found}; the original files are at {address}"
+        )
+    }
+}
+
+fn digest(sha256: &str) -> String {
+    format!("unpacked files of SHA-256 {sha256}")
 }
 
 /// The numbers of images for training, validation and test.
@@ -164,11 +185,15 @@ mod tests {
 
     #[test]
     fn other_contents_are_said_to_be_others() {
-        let Content::Sha256(original) = MNIST.content else { panic!("recognised by its contents") };
+        let Content::Sha256 { all: original, test } = MNIST.content else { panic!("recognised by its contents") };
         let of = |sha256: &str| MNIST.differs("MNIST", Path::new("here"), &Loaded::whole(images(1), sha256.to_owned()));
         assert_eq!(of(original), None);
         let said = of("abc").expect("others");
         assert!(said.starts_with("here: ") && said.contains(original) && said.contains("found abc;"), "{said}");
+        let of_test = |sha256: &str| MNIST.test_differs("MNIST", Path::new("here/t10k"), sha256);
+        assert_eq!(of_test(test), None);
+        let said = of_test(original).expect("others");
+        assert!(said.starts_with("here/t10k: ") && said.contains(test), "{said}");
     }
 
     #[test]
@@ -199,6 +224,8 @@ mod tests {
         for source in [crate::Source::Mnist, crate::Source::FashionMnist] {
             let loaded = source.load(Some(&all), &source.form(), crate::own::Corrupt::Refuse).expect("read");
             assert_eq!(loaded.warnings, Vec::<String>::new());
+            let start = all.join(source.folder_name().expect("it is not embedded")).join("t10k");
+            assert_eq!(crate::load_idx_part(&start).expect("read").warnings, Vec::<String>::new());
         }
     }
 }

@@ -168,6 +168,19 @@ const CELEBA: Named = Named {
     ..CIFAR10
 };
 
+impl Named {
+    /// The same error about the set's files, followed by where the original ones are.
+    fn with_remedy(&self, error: DataError) -> DataError {
+        match &self.published {
+            // Other files do not help where the system refuses these.
+            Some(published) if matches!(error.kind(), None | Some(ErrorKind::NotFound)) => {
+                error.with_remedy(&published.remedy(self.title))
+            }
+            _ => error,
+        }
+    }
+}
+
 impl Source {
     /// The properties of the set if it has a name; `None` for a user's images and tables.
     const fn named(&self) -> Option<&'static Named> {
@@ -299,14 +312,7 @@ impl Source {
             Load::AsItIs(load) => load(&folder),
             Load::Files(load) => load(&folder, &form, corrupt),
         };
-        let with_remedy = |error: DataError| match &set.published {
-            // Other files do not help where the system refuses these.
-            Some(published) if matches!(error.kind(), None | Some(ErrorKind::NotFound)) => {
-                error.with_remedy(&published.remedy(set.title))
-            }
-            _ => error,
-        };
-        let mut loaded = loaded.map_err(with_remedy)?;
+        let mut loaded = loaded.map_err(|error| set.with_remedy(error))?;
         let published = set.published.as_ref();
         loaded.warnings.extend(published.and_then(|published| published.differs(set.title, &folder, &loaded)));
         match set.load {
@@ -329,6 +335,30 @@ impl Source {
     }
 }
 
+/// Reads images and labels from the two IDX files whose names begin with `start`, such as `mnist/t10k`. If these are the name of
+/// the folder and of the test part of MNIST or Fashion-MNIST, errors and warnings are about the original files.
+///
+/// # Errors
+/// [`DataError`] with the file, what was expected and what was found.
+pub fn load_idx_part(start: &Path) -> Result<Loaded, DataError> {
+    let is_test_of = |set: &&Named| set.folder.is_some_and(|folder| start.ends_with(Path::new(folder).join(IDX_TEST)));
+    let set = [&MNIST, &FASHION_MNIST].into_iter().find(is_test_of);
+    let mut hash = Sha256::new();
+    let read = idx::load_named(start, &mut hash);
+    let images = read.map_err(|error| match set {
+        Some(set) => set.with_remedy(error),
+        None => error,
+    })?;
+    let mut loaded = Loaded::whole(images, hex(hash));
+    let published = set.and_then(|set| Some((set.title, set.published.as_ref()?)));
+    let differs = published.and_then(|(title, published)| published.test_differs(title, start, &loaded.sha256));
+    loaded.warnings.extend(differs);
+    Ok(loaded)
+}
+
+/// The beginning of the names of MNIST's test files.
+const IDX_TEST: &str = "t10k";
+
 /// Reads MNIST's four IDX files, or those of a set in the same format.
 fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
     let mut hash = Sha256::new();
@@ -340,7 +370,7 @@ fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
         }
         Ok(set)
     };
-    let (train, test) = (part("train")?, part("t10k")?);
+    let (train, test) = (part("train")?, part(IDX_TEST)?);
     Ok(Loaded { test: Some(test), ..Loaded::whole(train, hex(hash)) })
 }
 

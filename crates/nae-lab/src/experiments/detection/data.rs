@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
-
 use super::settings::{FileSet, Files};
 use super::{DetectionError, Experiment, Finished, Job, run_folder};
-use nae_data::digest::hex;
 use nae_data::own::{self, Corrupt};
-use nae_data::{DataError, ImageForm, ImageSet, Source, idx};
+use nae_data::{DataError, ImageForm, ImageSet, Loaded, Source};
 use nae_train::config::Config;
 use nae_train::recorded::OtherData;
 use nae_train::run::RunError;
@@ -110,15 +107,13 @@ impl Experiment {
                 Outliers { warnings: read.warnings(), images: read.images, sha256: read.sha256 }
             }
             Files::Idx(start) => {
-                let mut hash = Sha256::new();
-                let read =
-                    idx::load_named(&self.data.join(start), &mut hash).map_err(|error| set.with_remedy(error))?;
+                let Loaded { train, sha256, warnings, .. } = nae_data::load_idx_part(&self.data.join(start))?;
                 let images =
-                    form.bring(read).map_err(|cause| DataError::form(&set.name, &cause)).map_err(RunError::Data)?;
-                Outliers { images, sha256: hex(hash), warnings: Vec::new() }
+                    form.bring(train).map_err(|cause| DataError::form(&set.name, &cause)).map_err(RunError::Data)?;
+                Outliers { images, sha256, warnings }
             }
         };
-        let differs = set.differs(read.images.len(), &read.sha256);
+        let differs = set.differs(read.images.len());
         Ok(Outliers { warnings: read.warnings.into_iter().chain(differs).collect(), ..read })
     }
 }

@@ -216,16 +216,13 @@ pub struct FileSet {
     /// The transforms of every image; the default is resizing.
     #[serde(default)]
     pub transforms: Transforms,
-    /// Where the files are published, with their digests, as a sentence. Like the next two, it does not change the result, so
-    /// that a record does not have it.
+    /// Where the files are published, with their digests, as a sentence; for images, since those of IDX files are known. Like the
+    /// next, it does not change the result, so that a record does not have it.
     #[serde(default, skip_serializing)]
     pub published: Option<String>,
     /// The number of images of the original set.
     #[serde(default, skip_serializing)]
     pub images: Option<usize>,
-    /// The SHA-256 of the original set, as it is computed in reading.
-    #[serde(default, skip_serializing)]
-    pub sha256: Option<String>,
 }
 
 impl FileSet {
@@ -237,16 +234,12 @@ impl FileSet {
         }
     }
 
-    /// A warning if the original set has another number of images, or another SHA-256.
-    pub(super) fn differs(&self, images: usize, sha256: &str) -> Option<String> {
-        let (expected, found) = match (self.images, &self.sha256) {
-            (Some(expected), _) if expected != images => (format!("{expected} images"), images.to_string()),
-            (_, Some(expected)) if expected != sha256 => (format!("SHA-256 {expected}"), sha256.to_owned()),
-            _ => return None,
-        };
+    /// A warning if the original set has another number of images than `found`.
+    pub(super) fn differs(&self, found: usize) -> Option<String> {
+        let expected = self.images.filter(|&expected| expected != found)?;
         let published =
             self.published.as_ref().map_or_else(String::new, |published| format!("; the files are at {published}"));
-        Some(format!("these are not the original data: expected {expected}, found {found}{published}"))
+        Some(format!("these are not the original data: expected {expected} images, found {found}{published}"))
     }
 }
 
