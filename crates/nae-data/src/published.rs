@@ -218,7 +218,8 @@ mod tests {
     #[test]
     fn the_original_files_are_recognised() {
         let Some(all) = std::env::var_os(crate::DATA_FOLDER).map(std::path::PathBuf::from) else {
-            eprintln!("skipped: {} is not set", crate::DATA_FOLDER);
+            // In the words of `tests/may-be-skipped.txt`.
+            eprintln!("skipped: {} does not name the folder of the data sets", crate::DATA_FOLDER);
             return;
         };
         for source in [crate::Source::Mnist, crate::Source::FashionMnist] {
