@@ -118,10 +118,9 @@ impl MethodKind {
     pub fn why_not_exported(self) -> Option<&'static str> {
         match self {
             Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis | Self::Knn => None,
-            Self::Ganomaly | Self::Igebm | Self::Mpdr => None,
-            Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
-            Self::Dagmm => Some("the logarithm of a mixture is no layer that the runtimes of this project have"),
-            Self::Glow | Self::Pixelcnn => Some("its likelihood is no layer that the runtimes of this project have"),
+            Self::Vqvae | Self::Ganomaly | Self::Igebm | Self::Mpdr => None,
+            Self::Dagmm => Some("its energy is the logarithm of a mixture, and exported models have no logarithm"),
+            Self::Glow | Self::Pixelcnn => Some("its score is a log-likelihood, and exported models have no logarithm"),
         }
     }
 

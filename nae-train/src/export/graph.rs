@@ -1,6 +1,8 @@
 //! The network as an ONNX graph: the graphs of both halves, with input, outputs, energy and metadata. A model whose
 //! decision is not its reconstruction error is exported as one of features: of latents, or of an energy and a constant.
 
+use burn::module::Param;
+use burn::tensor::Tensor;
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding};
 use nae_features::{NotOfVectors, per_place};
@@ -10,23 +12,26 @@ use nae_onnx::builder::{BuildError, Dim, GraphBuilder, Value};
 use nae_onnx::metadata::ModelMetadata;
 use nae_onnx::raise::{self, Label};
 
+use super::codes;
 use crate::arch::graph::LearnedGraph;
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use crate::features::Features;
 use crate::methods::EnergyNetwork;
 
-/// Builds the whole model: `image` is the input; `reconstruction`, `energy` and `latent` are the outputs.
+/// Builds the whole model: `image` is the input; `reconstruction`, `energy` and `latent` are the outputs. With `codes`
+/// `[K, D_z/parts]`, each part of a latent is replaced by the nearest code.
 ///
 /// # Errors
 /// [`BuildError`] if a weight is not finite.
 pub fn autoencoder(
     model: &Autoencoder,
+    codes: Option<&Param<Tensor<2>>>,
     spec: &AutoencoderSpec,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
     let (mut graph, image) = begun("autoencoder", spec.image(), metadata)?;
-    let latent = encode(&mut graph, image, model, spec)?;
+    let latent = encode(&mut graph, image, model, codes, spec)?;
     let reconstruction = decode(&mut graph, latent, model, spec)?;
     add_outputs(&mut graph, image, reconstruction, latent, spec.energy())?;
     graph.finish_bytes()
@@ -36,9 +41,11 @@ pub fn autoencoder(
 /// `energy` are the outputs.
 ///
 /// # Errors
-/// [`BuildError`] if a weight is not finite, or the network does not consist of dense layers.
+/// [`BuildError`] if a weight is not finite, the network does not consist of dense layers, or a latent has several
+/// codes.
 pub(super) fn of_features(
     model: &Autoencoder,
+    codes: Option<&Param<Tensor<2>>>,
     spec: &AutoencoderSpec,
     features: &Features,
     metadata: &ModelMetadata,
@@ -51,9 +58,15 @@ pub(super) fn of_features(
     let mut whole = front.clone();
     let label = |node: usize| Label { name: format!("features.{node}"), has_bias: true };
     let mut labels: Vec<Label> = (0..front.nodes.len()).map(label).collect();
-    let latent = per_place(&mut whole, front.nodes.len(), &encoder.graph).map_err(refused)?;
+    let mut latent = per_place(&mut whole, front.nodes.len(), &encoder.graph).map_err(refused)?;
+    labels.extend(encoder.labels);
+    if let Some(codes) = codes {
+        let (chosen, names) = codes::nearest(codes, spec.latent_dim()).map_err(|error| unfit(&error))?;
+        latent = per_place(&mut whole, latent, &chosen).map_err(refused)?;
+        labels.extend(names);
+    }
     per_place(&mut whole, latent, &decoder.graph).map_err(refused)?;
-    labels.extend(encoder.labels.into_iter().chain(decoder.labels));
+    labels.extend(decoder.labels);
 
     let (mut graph, image) = begun("autoencoder", front.input(), metadata)?;
     let values = raise::append(&mut graph, image, &whole, &labels)?;
@@ -74,7 +87,7 @@ pub(super) fn of_latents(
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
     let (mut graph, image) = begun("ganomaly", spec.image(), metadata)?;
-    let latent = encode(&mut graph, image, model, spec)?;
+    let latent = encode(&mut graph, image, model, None, spec)?;
     let reconstruction = decode(&mut graph, latent, model, spec)?;
     let second = LearnedGraph::new("second", second, spec.image(), false);
     let values = raise::append(&mut graph, reconstruction, &second.graph, &second.labels)?;
@@ -91,10 +104,9 @@ pub(super) fn of_energy(
     spec: &AutoencoderSpec,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
-    let refused = |error: GraphError| refused("Gemm", &error);
     let LearnedGraph { mut graph, mut labels, .. } =
         LearnedGraph::new("features", &model.features, spec.image(), false);
-    let maps = graph.shapes().map_err(refused)?.last().copied().unwrap_or(spec.image());
+    let maps = graph.shapes().map_err(|error| unfit(&error))?.last().copied().unwrap_or(spec.image());
     let mut push = |name: &str, has_bias: bool, op: Op| {
         labels.push(Label { name: name.to_owned(), has_bias });
         graph.push(op)
@@ -113,17 +125,25 @@ pub(super) fn of_energy(
         push(&label.name, label.has_bias, op);
     }
     let energy = push("energy.elu", false, Activation::Elu { alpha: 1.0 }.into());
-    let least = push("energy.least", true, Dense::from_out_in(&[0.0], [1, 1], Some(&[-1.0])).map_err(refused)?.into());
+    let least = push(
+        "energy.least",
+        true,
+        Dense::from_out_in(&[0.0], [1, 1], Some(&[-1.0])).map_err(|error| unfit(&error))?.into(),
+    );
 
     let (mut built, image) = begun("energy", spec.image(), metadata)?;
     let values = raise::append(&mut built, image, &graph, &labels)?;
     compared(built, values[energy], values[least], metadata)
 }
 
-pub(super) fn encoder(model: &Autoencoder, spec: &AutoencoderSpec) -> Result<Vec<u8>, BuildError> {
+pub(super) fn encoder(
+    model: &Autoencoder,
+    codes: Option<&Param<Tensor<2>>>,
+    spec: &AutoencoderSpec,
+) -> Result<Vec<u8>, BuildError> {
     let mut graph = new_graph("encoder");
     let image = image_input(&mut graph, spec.image())?;
-    let latent = encode(&mut graph, image, model, spec)?;
+    let latent = encode(&mut graph, image, model, codes, spec)?;
     let flat = if raise::is_vector(&graph, latent) { latent } else { graph.flatten("latent.flat", latent)? };
     graph.output(LATENT, flat)?;
     graph.finish_bytes()
@@ -166,6 +186,10 @@ fn compared(
     graph.finish_bytes()
 }
 
+fn unfit(error: &GraphError) -> BuildError {
+    refused("Gemm", error)
+}
+
 fn refused(operator: &'static str, error: &dyn std::fmt::Display) -> BuildError {
     BuildError::Geometry { node: "network".to_owned(), operator, reason: error.to_string() }
 }
@@ -178,12 +202,17 @@ fn encode(
     graph: &mut GraphBuilder,
     image: Value,
     model: &Autoencoder,
+    codes: Option<&Param<Tensor<2>>>,
     spec: &AutoencoderSpec,
 ) -> Result<Value, BuildError> {
     let on_sphere = model.latent_space() == LatentSpace::Sphere;
     let encoder = LearnedGraph::new("encoder", &model.encoder, spec.image(), on_sphere);
     let values = raise::append(graph, image, &encoder.graph, &encoder.labels)?;
-    Ok(values[encoder.graph.nodes.len()])
+    let latent = values[encoder.graph.nodes.len()];
+    let Some(codes) = codes else { return Ok(latent) };
+    let (chosen, labels) = codes::nearest(codes, spec.latent_dim()).map_err(|error| unfit(&error))?;
+    let values = raise::append(graph, latent, &chosen, &labels)?;
+    Ok(values[chosen.nodes.len()])
 }
 
 fn decode(

@@ -1,7 +1,8 @@
-//! Exports a trained model to ONNX: [`graph`] writes the network, this module the metadata.
+//! Exports a trained model to ONNX: [`graph`] writes the network, `codes` a VQ-VAE's choice of codes, this module the metadata.
 //!
 //! Lowering to `.nae` is in [`nae_onnx::lower`]; the operators are in [`nae_onnx::builder`].
 
+mod codes;
 pub mod graph;
 
 use nae_core::Shape;
@@ -124,11 +125,13 @@ pub fn model(
 ) -> Result<Vec<u8>, ExportError> {
     check(config)?;
     let spec = config.architecture();
+    let compared = |autoencoder, codes| match features {
+        Some(features) => graph::of_features(autoencoder, codes, spec, features, metadata),
+        None => graph::autoencoder(autoencoder, codes, spec, metadata),
+    };
     Ok(match (model.networks(), features) {
-        (Some(Networks::Autoencoder(autoencoder)), Some(features)) => {
-            graph::of_features(autoencoder, spec, features, metadata)?
-        }
-        (Some(Networks::Autoencoder(autoencoder)), None) => graph::autoencoder(autoencoder, spec, metadata)?,
+        (Some(Networks::Autoencoder(autoencoder)), _) => compared(autoencoder, None)?,
+        (Some(Networks::Codes(model)), _) => compared(&model.autoencoder, Some(&model.codes))?,
         (Some(Networks::Latents { autoencoder, second }), None) => {
             let metadata = of_one_place(metadata, spec.latent_dim(), Energy::SquaredL2);
             graph::of_latents(autoencoder, second, spec, &metadata)?
@@ -184,6 +187,9 @@ pub fn check(config: &Config) -> Result<(), ExportError> {
         MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr if config.features().is_some() => {
             Err(refused(config, ON_FEATURES))
         }
+        MethodKind::Vqvae if config.features().is_some() && config.baselines().vqvae.parts > 1 => {
+            Err(refused(config, "of a run on features a latent has one code (baselines.vqvae.parts = 1)"))
+        }
         _ => Ok(()),
     }
 }
@@ -212,9 +218,11 @@ fn refused(config: &Config, reason: &'static str) -> ExportError {
 /// [`ExportError::NotExported`] if the model cannot be exported so, [`ExportError::Build`] if a graph cannot be built.
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
     check_parts(config)?;
-    let Some(Networks::Autoencoder(model)) = model.networks() else {
-        return Err(refused(config, "it has no autoencoder"));
+    let (model, codes) = match model.networks() {
+        Some(Networks::Autoencoder(autoencoder)) => (autoencoder, None),
+        Some(Networks::Codes(model)) => (&model.autoencoder, Some(&model.codes)),
+        _ => return Err(refused(config, "it has no autoencoder")),
     };
     let spec = config.architecture();
-    Ok([("encoder.onnx", graph::encoder(model, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
+    Ok([("encoder.onnx", graph::encoder(model, codes, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
 }

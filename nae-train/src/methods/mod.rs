@@ -132,6 +132,8 @@ pub trait Model {
 pub enum Networks<'a> {
     /// The decision is the reconstruction error.
     Autoencoder(&'a Autoencoder),
+    /// The decision is the reconstruction error of the codes nearest to the parts of a latent.
+    Codes(&'a VectorQuantizedAutoencoder),
     /// The decision is the mean squared difference of the image's latent and `second`'s output for the reconstruction.
     Latents {
         /// The first encoder and the decoder.

@@ -21,7 +21,7 @@ use super::gradients::{BatchLoss, add_l2};
 use super::halves::{Halves, HalvesEngine};
 use super::mmd::squared_distances;
 use super::state::Kept;
-use super::{Decision, Model, UpdateFigures};
+use super::{Decision, Model, Networks, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
@@ -120,9 +120,13 @@ impl Model for VectorQuantizedAutoencoder {
         self.valid().energies(x)
     }
 
-    /// `None`, since exported networks have no layer for the choice of a code.
+    /// `None`, since the decision uses the reconstruction of the codes.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
+    }
+
+    fn networks(&self) -> Option<Networks<'_>> {
+        Some(Networks::Codes(self))
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {

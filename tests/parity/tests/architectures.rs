@@ -88,7 +88,7 @@ impl Case {
         let x = NoiseSource::new(2, 0).uniform([N, shape.channels, shape.height, shape.width], &Device::flex());
         let z = model.encode(x.clone());
         Self {
-            onnx: graph::autoencoder(&model, &spec, &metadata(&spec)).unwrap(),
+            onnx: graph::autoencoder(&model, None, &spec, &metadata(&spec)).unwrap(),
             images: values(x.clone()),
             reconstructions: values(model.decode(z.clone())),
             latents: values(z),

@@ -186,7 +186,7 @@ fn every_method_trains_and_exports() {
         ("glow", &["glow"]),
         ("pixelcnn", &["pixelcnn"]),
     ] {
-        let without_export = matches!(method, "vqvae" | "dagmm" | "glow" | "pixelcnn");
+        let without_export = matches!(method, "dagmm" | "glow" | "pixelcnn");
         if without_export {
             let message = refused(&mut train(path, method, &short, &["--method", method]));
             assert!(message.contains(&format!("a model trained by `{method}` is not exported")), "{message}");
@@ -329,7 +329,7 @@ fn an_interrupted_run_whose_model_is_not_exported_is_only_continued() {
     let run_folder = folder.path().join("run");
     let mut command = nae_train();
     command
-        .args(["--method", "vqvae", "--checkpoint-every", "10ms", "--out"])
+        .args(["--method", "dagmm", "--checkpoint-every", "10ms", "--out"])
         .arg(&run_folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

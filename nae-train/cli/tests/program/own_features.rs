@@ -95,13 +95,13 @@ fn a_model_of_features_scores_as_it_was_trained() {
     // The exported model, given the images as files: what the trainer made of them.
     let detector = Detector::builder().backend(BackendKind::Simd).open(&model).unwrap();
     let threshold = detector.threshold().unwrap();
-    let energies = |folder: &Path| -> Vec<f32> {
+    let energies = |detector: &Detector, folder: &Path| -> Vec<f32> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         let score = |file: &PathBuf| detector.score(&nae_infer::image::open(file).unwrap()).unwrap().energy;
         files.iter().map(score).collect()
     };
-    let (normal, spotted) = (energies(&data), energies(&spots));
+    let (normal, spotted) = (energies(&detector, &data), energies(&detector, &spots));
     let above = normal.iter().filter(|&&energy| energy > threshold).count();
     assert!(above <= 12, "{above} of 60 normal images are above the threshold");
     let output = run(nae_train().args(["eval", export, "--json", "--normal"]).arg(&data).arg("--outliers").arg(&spots));
@@ -113,6 +113,21 @@ fn a_model_of_features_scores_as_it_was_trained() {
     let caught = evaluated["caught"][0]["share"].as_f64().unwrap();
     let expected = spotted.iter().filter(|&&energy| energy > threshold).count() as f64 / 9.0;
     assert!((caught - expected).abs() < 1e-9, "{caught} {expected}");
+
+    // Of a VQ-VAE, a code is chosen in every place. Its threshold is of the energies that training computes, so that other
+    // codes in the file would raise most of the energies above it.
+    let coded = path.join("coded.toml");
+    let config = std::fs::read_to_string(path.join("one/config.toml")).unwrap();
+    std::fs::write(&coded, config.replace("method = \"nae\"", "method = \"vqvae\"")).unwrap();
+    let of_codes = path.join("coded.onnx");
+    let mut command = nae_train();
+    command.arg("--preset").arg(&coded).arg("--data").arg(&data).arg("--out").arg(path.join("coded"));
+    let output = run(command.arg("--quiet").arg("--export").arg(&of_codes));
+    assert!(output.status.success(), "{output:?}");
+    let coded = Detector::builder().backend(BackendKind::Simd).open(&of_codes).unwrap();
+    let threshold = coded.threshold().unwrap();
+    let above = energies(&coded, &data).iter().filter(|&&energy| energy > threshold).count();
+    assert!(above <= 12, "{above} of 60 normal images are above the threshold of the VQ-VAE");
 
     // The same model again from the run folder.
     let again = path.join("again.onnx");
