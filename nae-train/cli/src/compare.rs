@@ -51,10 +51,11 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let device = Device::flex();
     let parts = comparisons.iter().map(Comparison::parts).sum();
     let progress = Progress::new("comparing", "parts", 0, parts, args.quiet);
-    let (mut results, mut digests) = (Vec::new(), Vec::new());
-    for comparison in &comparisons {
-        let mut notebook = Notebook::open(args.output.as_deref(), comparison, &mut digests)?;
-        let kept = std::mem::take(&mut notebook.kept);
+    let digests = comparisons.iter().map(Comparison::digest).collect::<Result<Vec<_>, _>>()?;
+    let mut notebook = Notebook::open(args.output.as_deref())?;
+    let mut results = Vec::new();
+    for (comparison, digest) in comparisons.iter().zip(&digests) {
+        let kept = notebook.begin(digest)?;
         progress.advance(kept.len());
         let done = |part: &Part| -> anyhow::Result<()> {
             progress.advance(1);
@@ -80,6 +81,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         // Without a file, the tables are the only result of hours.
         comparisons.iter().zip(&results).try_for_each(|(comparison, result)| print(comparison, result))?;
     }
+    drop(notebook);
     if let Some(path) = &args.output {
         // The output contains all parts of these; another interrupted command may have kept some of its own.
         journal::remove(&partial(path), &digests)?;
@@ -92,22 +94,25 @@ fn refuse_repeated<T: PartialEq + std::fmt::Display>(option: &str, values: &[T])
     twice.map_or(Ok(()), |(_, value)| bail!("{option}: {value} is there twice"))
 }
 
-/// The finished parts of one comparison, stored beside the output until that is written.
+/// The finished parts of the comparisons, stored beside the output until that is written.
 struct Notebook {
     journal: Option<(PathBuf, Journal)>,
-    kept: Vec<Part>,
 }
 
 impl Notebook {
-    /// Adds to `digests` that of the comparison.
-    fn open(output: Option<&Path>, comparison: &Comparison, digests: &mut Vec<String>) -> anyhow::Result<Self> {
-        let Some(output) = output else { return Ok(Self { journal: None, kept: Vec::new() }) };
+    fn open(output: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(output) = output else { return Ok(Self { journal: None }) };
         let path = partial(output);
-        let digest = comparison.digest()?;
-        digests.push(digest.clone());
-        let kept = journal::read(&path, &digest)?;
-        let journal = Journal::open(&path, digest)?;
-        Ok(Self { journal: Some((path, journal)), kept })
+        // Nothing is written before `begin` sets the digest.
+        let journal = Journal::open_alone(&path, String::new())?;
+        Ok(Self { journal: Some((path, journal)) })
+    }
+
+    /// The parts of the comparison with this digest that are finished already; those that are added from now on are its.
+    fn begin(&mut self, digest: &str) -> anyhow::Result<Vec<Part>> {
+        let Some((path, journal)) = &mut self.journal else { return Ok(Vec::new()) };
+        journal.change_digest(digest.to_owned());
+        Ok(journal::read(path, digest)?)
     }
 
     fn append(&self, part: &Part) -> anyhow::Result<()> {

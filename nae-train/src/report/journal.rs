@@ -5,7 +5,7 @@
 //! incomplete, since the program was killed while writing it, it is ignored and removed before the next line is
 //! written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -109,6 +109,26 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file: Mutex::new(file), digest })
     }
 
+    /// Same as [`open`](Self::open), but no other process can open `path` so until this is dropped. Where a file system cannot
+    /// lock, it can.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] if it cannot be opened, or another process has opened it so.
+    pub fn open_alone(path: &Path, digest: String) -> Result<Self, RunFolderError> {
+        let journal = Self::open(path, digest)?;
+        let locked = journal.file.lock().unwrap_or_else(PoisonError::into_inner).try_lock();
+        if matches!(locked, Err(TryLockError::WouldBlock)) {
+            let problem = "another process writes to this file; wait for its end, or give another file";
+            return Err(RunFolderError::at(path, problem));
+        }
+        Ok(journal)
+    }
+
+    /// Later entries are written with `digest`.
+    pub fn change_digest(&mut self, digest: String) {
+        self.digest = digest;
+    }
+
     /// Appends `entry`, from any thread.
     ///
     /// # Errors
@@ -167,6 +187,22 @@ mod tests {
         assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }]);
         append(2).expect("writes");
         assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }, Entry { number: 2 }]);
+    }
+
+    #[test]
+    fn a_file_is_written_by_one_command_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("parts.jsonl");
+        let mut first = Journal::open_alone(&path, "a".to_owned()).expect("opens");
+        let message = Journal::open_alone(&path, "b".to_owned()).expect_err("is taken").to_string();
+        assert!(message.contains("parts.jsonl: another process writes to this file"), "{message}");
+        first.append(&Entry { number: 1 }).expect("writes");
+        first.change_digest("c".to_owned());
+        first.append(&Entry { number: 2 }).expect("writes");
+        drop(first);
+        Journal::open_alone(&path, "b".to_owned()).expect("opens").append(&Entry { number: 3 }).expect("writes");
+        let numbers = |owner: &str| read::<Entry>(&path, owner).expect("reads");
+        assert_eq!(["a", "b", "c"].map(numbers), [1, 3, 2].map(|number| vec![Entry { number }]));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A checked graph: operators as an enum with typed attributes, values with shapes, decoded constants.
 //! [`check`](super::check) returns it and [`lower`](crate::lower) converts it.
 
+use std::collections::BTreeSet;
+
 use crate::activation;
 use nae_core::layer::Activation;
 use nae_core::quantization::Quantization;
@@ -280,8 +282,28 @@ impl Operator {
 }
 
 impl OnnxGraph {
-    /// The number of float elements of constants: weights, biases, scales.
+    /// The number of weights and biases: the float elements of constants that nodes compute with. Single numbers that
+    /// values are multiplied or shifted by, such as the 1/D of a mean, are not counted.
     pub fn parameters(&self) -> usize {
+        let weights: BTreeSet<ValueId> = self
+            .nodes
+            .iter()
+            .flat_map(|node| {
+                let of_numbers = matches!(
+                    node.operator,
+                    Operator::Add | Operator::Sub | Operator::Mul | Operator::Div | Operator::Pow
+                );
+                let least = if of_numbers { 2 } else { 1 };
+                let is_weight = move |value: &&ValueId| self.floats(**value).is_some_and(|data| data.len() >= least);
+                node.inputs.iter().filter(is_weight)
+            })
+            .copied()
+            .collect();
+        weights.into_iter().filter_map(|value| self.floats(value)).map(<[f32]>::len).sum()
+    }
+
+    /// The number of float elements of all constants.
+    pub(crate) fn constants(&self) -> usize {
         self.values
             .iter()
             .filter_map(|v| match &v.constant {

@@ -295,7 +295,7 @@ impl<'g> Lowering<'g> {
             uses,
             weight_scales: BTreeMap::new(),
             target,
-            weights_left: graph.parameters().saturating_mul(4).saturating_add(MORE_WEIGHTS),
+            weights_left: graph.constants().saturating_mul(4).saturating_add(MORE_WEIGHTS),
         }
     }
 
