@@ -126,12 +126,18 @@ pub enum OpenError {
         found: String,
     },
     /// The calibration cannot give a threshold for the requested false-positive rate.
-    #[error("{}: false-positive rate {rate}: {error}", path.display())]
+    #[error(
+        "{}: false-positive rate {rate}: {error} (this model has {count}, enough for rates from {:.2e})",
+        path.display(),
+        1.0 / (*count as f64 + 1.0)
+    )]
     FalsePositiveRate {
         /// The file.
         path: PathBuf,
         /// The requested rate.
         rate: f32,
+        /// The number of energies of the model's calibration.
+        count: usize,
         /// The calibration's error.
         error: CalibrationError,
     },
@@ -566,9 +572,15 @@ impl DetectorBuilder {
             (Some(Wanted::Energy(energy)), _) if energy.is_finite() => Ok(detector.with_threshold(energy)),
             (Some(Wanted::Energy(energy)), _) => Err(OpenError::Threshold { path: path(), energy }),
             (Some(Wanted::FalsePositiveRate(_)), None) => Err(OpenError::NoCalibration { path: path() }),
-            (Some(Wanted::FalsePositiveRate(rate)), Some(calibration)) => detector
-                .recalibrated(calibration, rate)
-                .map_err(|error| OpenError::FalsePositiveRate { path: path(), rate, error }),
+            (Some(Wanted::FalsePositiveRate(rate)), Some(calibration)) => {
+                let count = calibration.count();
+                detector.recalibrated(calibration, rate).map_err(|error| OpenError::FalsePositiveRate {
+                    path: path(),
+                    rate,
+                    count,
+                    error,
+                })
+            }
         }
     }
 }

@@ -256,6 +256,13 @@ pub fn plan(
             }
             Split::trained(units, plan::SHARES, Stream::Split.of(wishes.seed).rng())
         };
+        if let Some(RowWindow { rows, stride }) = wishes.window
+            && stride > rows
+        {
+            return refuse(format!(
+                "--window-stride: {stride} rows from one window of {rows} to the next would leave some out"
+            ));
+        }
         let (table, rows) =
             own_table::choose_by(path, wishes.missing, wishes.window, trained).map_err(OwnError::given("--data"))?;
         let found = describe_rows(&table, &rows);

@@ -30,6 +30,10 @@ pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
         receivers.push(Box::new(Webhook::new(url.clone(), config.webhook_signer.clone(), PATIENCE)));
     }
     if let Some(path) = &config.alarm_log {
+        // Alarms wait for it, so that this is no reason not to start.
+        if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
+            tracing::warn!(%error, "cannot write to the alarm log {}: alarms wait until it can be written", path.display());
+        }
         receivers.push(Box::new(Log(path.clone())));
     }
     receivers

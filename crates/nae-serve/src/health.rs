@@ -23,7 +23,8 @@ impl Health {
     /// # Errors
     /// If it cannot be reached within five seconds, or is not ready; the error contains the reason.
     pub fn ask(&self) -> anyhow::Result<()> {
-        let url = format!("{}/readyz", self.url.trim_end_matches('/'));
+        let scheme = if self.url.contains("://") { "" } else { "http://" };
+        let url = format!("{scheme}{}/readyz", self.url.trim_end_matches('/'));
         // Its certificate need not contain the address at which it listens; and the request contains nothing secret.
         let tls = ureq::tls::TlsConfig::builder().disable_verification(true).build();
         let config = ureq::Agent::config_builder()

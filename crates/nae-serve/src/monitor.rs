@@ -186,7 +186,9 @@ impl Monitor {
             false
         };
         let memory = &mut state.memory[model.condition];
-        memory.drifts(scored.energy, threshold);
+        if memory.drifts(scored.energy, threshold) {
+            tracing::info!(drift = ?memory.drifted, "the mean energy of the frames");
+        }
         memory.history.keep(Point { at: frame.taken, energy: scored.energy });
         memory.remember(Recent { image: frame.bytes.clone(), normal: !verdict.is_anomaly() });
         let largest = scored.heat_map().map_or(0.0, |map| map.largest());

@@ -146,7 +146,7 @@ pub(crate) struct Score {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) false_positive_rate: Option<f32>,
     /// The energy above which an image is an anomaly, instead of the model's threshold
-    #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
+    #[arg(long, value_name = "ENERGY", allow_negative_numbers = true, conflicts_with = "false_positive_rate")]
     pub(crate) threshold: Option<f32>,
     /// Write a picture of each pixel's contribution to the energy (for ssim, of its squared error) into this folder; white
     /// is the image's largest value

@@ -64,7 +64,7 @@ fn print(arguments: &Bench, lines: &[Line]) -> anyhow::Result<()> {
         let image = Detector::open(&arguments.model)?.contract().input;
         let plural = if arguments.threads.get() == 1 { "" } else { "s" };
         writeln!(out, "images of {image} (CxHxW), {} thread{plural}", arguments.threads)?;
-        writeln!(out, "{}", table(lines).trim_fmt())?;
+        writeln!(out, "{}", table(lines))?;
     }
     Ok(())
 }
@@ -138,7 +138,8 @@ fn most_memory() -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-fn table(lines: &[Line]) -> Table {
+/// The table, and below it the reasons of the backends that cannot run the model.
+fn table(lines: &[Line]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
         "backend",
@@ -152,9 +153,10 @@ fn table(lines: &[Line]) -> Table {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    let mut reasons = String::new();
     for line in lines {
-        table.add_row(match line {
-            Line::Measured(m) => vec![
+        match line {
+            Line::Measured(m) => table.add_row([
                 m.backend.clone(),
                 format!("{:.0} ms", 1e3 * m.start_up),
                 format!("{:.3} ms", 1e3 * m.latency_median),
@@ -162,9 +164,12 @@ fn table(lines: &[Line]) -> Table {
                 format!("{:.0}", m.throughput),
                 format!("{:.0}", m.throughput_32),
                 m.memory.map_or_else(|| "-".into(), |bytes| format!("{} MiB", bytes >> 20)),
-            ],
-            Line::Failed { backend, error } => vec![backend.clone(), printable(error)],
-        });
+            ]),
+            Line::Failed { backend, error } => {
+                reasons += &format!("\n{backend}: {}", printable(error));
+                table.add_row([backend.as_str(), "-", "-", "-", "-", "-", "-"])
+            }
+        };
     }
-    table
+    table.trim_fmt() + &reasons
 }

@@ -8,6 +8,10 @@ use super::cell::with_point;
 
 /// The marks at the start of a text in UTF-16. No text in UTF-8 contains these bytes.
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+/// The first bytes of a file that `gzip` compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How many bytes at the start of a file are searched for one that no text has.
+const START: usize = 512;
 /// What to do about another encoding.
 const SAVE: &str = "save it in UTF-8, in Excel as \"CSV UTF-8\"";
 
@@ -197,6 +201,13 @@ impl<'a> Records<'a> {
     pub(super) fn next(&mut self, most: usize) -> Result<Option<(u64, Vec<&str>)>, String> {
         if UTF_16.iter().any(|mark| self.input.starts_with(mark)) {
             return Err(format!("it is text in UTF-16; {SAVE}"));
+        }
+        let is_start = self.line == 1;
+        if is_start && self.input.starts_with(&GZIP) {
+            return Err("it is compressed; unpack it, with `gunzip` for example".to_owned());
+        }
+        if is_start && self.input.iter().take(START).any(|&byte| byte == 0) {
+            return Err("it is not text; expected a table, .csv or .tsv".to_owned());
         }
         let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
         self.consume(blank);

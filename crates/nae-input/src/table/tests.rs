@@ -200,6 +200,10 @@ fn what_is_no_table_is_named() {
     assert!(message.contains("line 2 is not text in UTF-8; save it in UTF-8"), "{message}");
     let message = parse(Path::new("t.csv"), b"\xff\xfea\0,\0b\0\n\0").unwrap_err().to_string();
     assert!(message.contains("text in UTF-16; save it in UTF-8, in Excel as \"CSV UTF-8\""), "{message}");
+    let message = parse(Path::new("t.csv"), &[0x1f, 0x8b, 8, 0, 0]).unwrap_err().to_string();
+    assert!(message.contains("it is compressed; unpack it"), "{message}");
+    let message = parse(Path::new("t.csv"), b"RIFF\x24\0\0\0WAVE").unwrap_err().to_string();
+    assert!(message.contains("it is not text; expected a table"), "{message}");
 }
 
 /// Otherwise all the rows after the quote would be one cell.

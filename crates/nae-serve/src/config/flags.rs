@@ -118,7 +118,7 @@ pub struct Flags {
     #[arg(long, value_name = "ADDRESSES")]
     pub(super) trusted_proxies: Option<String>,
     /// Folder for undelivered alarms, pictures and settings made on the page [default: $STATE_DIRECTORY, else
-    /// ~/.local/state/nae-infer]
+    /// $XDG_STATE_HOME/nae-infer, else ~/.local/state/nae-infer; without a home, nae-infer-state in the current folder]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<String>,
     /// The engine that runs the network: simd, tract, ort, native, or auto for the fastest [default: for .onnx simd, or tract if
@@ -177,7 +177,8 @@ pub struct Flags {
     /// The camera's name in addresses, metrics and topics: letters, digits, `-` and `_` [default: camera]
     #[arg(long, value_name = "NAME")]
     pub(super) camera_name: Option<String>,
-    /// Publish alarms and the state of the service at this MQTT broker: [mqtt[s]://][USER:PASSWORD@]HOST[:PORT], mqtts for TLS
+    /// Publish alarms and the state of the service at this MQTT broker: [USER:PASSWORD@]HOST:PORT or mqtt[s]://[USER:PASSWORD@]HOST[:PORT],
+    /// mqtts for TLS
     #[arg(long, value_name = "ADDRESS")]
     pub(super) mqtt: Option<String>,
     /// Topic of the alarms [default: nae/alarms]

@@ -72,14 +72,11 @@ impl Memory {
     }
 
     /// Adds an energy to the drift watch. Drift concerns many frames: one anomaly counts no more than a frame at the
-    /// threshold.
-    pub(super) fn drifts(&mut self, energy: f32, threshold: Option<f32>) {
+    /// threshold. Returns whether the direction of the drift has changed.
+    pub(super) fn drifts(&mut self, energy: f32, threshold: Option<f32>) -> bool {
         let energy = threshold.map_or(energy, |threshold| energy.min(threshold));
-        if let Some(seen) = self.drift.as_mut().and_then(|drift| drift.observe(energy).ok())
-            && seen != Drift::Steady
-        {
-            self.drifted = seen;
-        }
+        let Some(seen) = self.drift.as_mut().and_then(|drift| drift.observe(energy).ok()) else { return false };
+        std::mem::replace(&mut self.drifted, seen) != seen
     }
 
     /// Updates the usual error with the largest error of a frame. Returns the error that a heat map shows fully opaque.

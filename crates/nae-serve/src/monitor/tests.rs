@@ -184,24 +184,23 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
             let watched = Watched::new();
             let (mut mean, mut sums) = (0f64, [0f64; 2]);
             let mut first = None;
-            for n in 1..=400 {
+            // Until the mean has followed, and the sum has fallen below the limit again.
+            for n in 1..=600 {
                 let energy = if n <= 60 { before } else { after };
                 watched.frame(energy);
                 let x = f64::from(energy.min(0.5));
                 mean += (x - mean) / f64::from(n);
                 sums[0] = (sums[0] + x - mean - 0.125).max(0.0);
                 sums[1] = (sums[1] - (x - mean) - 0.125).max(0.0);
-                if sums[usize::from(expected == Drift::Falling)] > 2.5 {
+                let is_over = sums[usize::from(expected == Drift::Falling)] > 2.5;
+                if is_over {
                     first = first.or(Some(n));
                 }
                 let (_, drift) = watched.monitor.alarm_and_drift();
-                assert_eq!(
-                    drift,
-                    if first.is_some() { expected } else { Drift::Steady },
-                    "{before}, {after}: frame {n}"
-                );
-                assert_eq!(watched.metrics.drift.get(), if first.is_some() { gauge } else { 0 });
+                assert_eq!(drift, if is_over { expected } else { Drift::Steady }, "{before}, {after}: frame {n}");
+                assert_eq!(watched.metrics.drift.get(), if is_over { gauge } else { 0 });
             }
+            assert_eq!(watched.monitor.alarm_and_drift().1, Drift::Steady, "{before}, {after}: the mean has followed");
             assert!(first.is_some_and(|n| (65..200).contains(&n)), "{before}, {after}: {first:?}");
             watched.monitor.model_changed(Condition::Day, Some(&watched.model), false);
             assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold starts over");

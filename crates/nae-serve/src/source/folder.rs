@@ -4,11 +4,10 @@
 //! read are listed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Bytes;
 use nae_infer::input::is_image_name;
@@ -20,9 +19,14 @@ use super::{Lost, MAX_FRAME, Source};
 /// The maximum number of events that are taken before the next frame: each frame causes several, and many thousands come
 /// at once if a folder of files is moved in.
 const EVENTS: usize = 64;
+/// The time between two looks at whether the folder is still there: the system does not report a change of its own name.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) struct Folder {
     path: PathBuf,
+    /// The folder that is watched, and when it was last compared with that at `path`.
+    identity: Identity,
+    looked: Instant,
     waiting: Waiting,
     /// The listed files, with the modification time at which each was read: a file that arrives between watching and
     /// listing is listed, and its event may come after it was read.
@@ -81,11 +85,13 @@ impl Folder {
         let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
         // Starts before the listing, so that no file is missed in between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
+        let identity = std::fs::metadata(path).map(|metadata| Identity::of(&metadata)).map_err(|e| failed(&e))?;
         let found = images_in(path).map_err(|e| failed(&e))?;
         let listed = found.iter().map(|path| (path.clone(), None)).collect();
         let mut waiting = Waiting::default();
         waiting.extend(found);
-        Ok(Self { path: path.to_owned(), waiting, listed, newest: None, left_out: false, events, _watcher: watcher })
+        let (path, looked) = (path.to_owned(), Instant::now());
+        Ok(Self { path, identity, looked, waiting, listed, newest: None, left_out: false, events, _watcher: watcher })
     }
 
     fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
@@ -142,6 +148,22 @@ impl Folder {
         Lost::Failed(format!("{}: the folder is gone: {reason}", self.path.display()))
     }
 
+    /// Checks once in a while that the folder at the path is the one that is watched.
+    fn look(&mut self) -> Result<(), Lost> {
+        if self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) if !metadata.is_dir() => Err(self.gone("it is no folder any more")),
+            Ok(metadata) if Identity::of(&metadata) != self.identity => {
+                Err(Lost::Failed(format!("{}: another folder has this name now", self.path.display())))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.gone(error)),
+        }
+    }
+
     /// Whether the file was listed, and read in its current state.
     fn was_read(&self, path: &Path) -> bool {
         self.listed.get(path).is_some_and(|read| read.is_some() && *read == modified(path))
@@ -151,14 +173,10 @@ impl Folder {
 impl Source for Folder {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
         if self.waiting.is_empty() {
-            match self.events.recv_timeout(Duration::from_secs(1)) {
+            match self.events.recv_timeout(LOOK) {
                 Ok(event) => self.take(event)?,
-                Err(RecvTimeoutError::Timeout) => match std::fs::metadata(&self.path) {
-                    // No event comes this late.
-                    Ok(metadata) if metadata.is_dir() => self.listed.clear(),
-                    Ok(_) => return Err(self.gone("it is no folder any more")),
-                    Err(error) => return Err(self.gone(error)),
-                },
+                // No event comes this late.
+                Err(RecvTimeoutError::Timeout) => self.listed.clear(),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone("the system does not watch it any more")),
             }
         }
@@ -167,6 +185,7 @@ impl Source for Folder {
             let Ok(event) = self.events.try_recv() else { break };
             self.take(event)?;
         }
+        self.look()?;
         let Some(path) = self.waiting.pop() else { return Ok(None) };
         // The time is taken before reading: a file that is written meanwhile is read again.
         let of = modified(&path);
@@ -214,7 +233,24 @@ fn is_image(path: &Path) -> bool {
 }
 
 fn is_hidden(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'))
+    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// What a folder is, whatever its name: the numbers of the device and of the file. Systems other than Unix do not tell.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity(Option<(u64, u64)>);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self(Some((metadata.dev(), metadata.ino())))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &std::fs::Metadata) -> Self {
+        Self(None)
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +307,41 @@ mod tests {
             }
         };
         assert_eq!(lost, Lost::Failed(format!("{}: the folder is gone: it is no folder any more", path.display())));
+    }
+
+    /// Its images were never read, and the source looked as if it was connected.
+    #[test]
+    #[cfg(unix)]
+    fn another_folder_under_the_same_name_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second, path) =
+            (place.path().join("first"), place.path().join("second"), place.path().join("frames"));
+        [&first, &second].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        std::os::unix::fs::symlink(&first, &path).unwrap();
+        for is_busy in [false, true] {
+            let mut folder = Folder::open(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(if is_busy { &first } else { &second }, &path).unwrap();
+            let lost = loop {
+                if is_busy {
+                    // The watched folder still gets images.
+                    std::fs::write(second.join("a.png"), "x").unwrap();
+                }
+                if let Err(lost) = folder.next() {
+                    break lost;
+                }
+            };
+            assert_eq!(lost, Lost::Failed(format!("{}: another folder has this name now", path.display())));
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn names_need_not_be_unicode() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.png")), "x").unwrap();
+        assert_eq!(names(&mut Folder::open(place.path()).unwrap(), 1), ["caf\u{fffd}.png"]);
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn a_reader_that_is_gone_changes_no_exit_status() {
         let score = |rest: &[&str]| run(&[&["score", "model.nae"], rest, json].concat());
         assert_eq!(score(&["a.png"]), 0);
         assert_eq!(score(&["a.png", "--threshold", "0"]), 0);
+        assert_eq!(score(&["a.png", "--threshold", "-1"]), 0);
         assert_eq!(score(&["a.png", "--threshold", "0", "--fail-on-anomaly"]), 3);
         // The reader was gone at the first.
         assert_eq!(score(&["both.npy", "--threshold", &between, "--fail-on-anomaly"]), 3);

@@ -21,7 +21,8 @@ fn usage_is_checked() {
     folder
         .run(&["score", "model.nae", "a.png", "--false-positive-rate", "1e-6"])
         .code(1)
-        .stderr(contains("model.nae: false-positive rate 0.000001: the false-positive rate is below 1/(n + 1)"));
+        .stderr(contains("model.nae: false-positive rate 0.000001: the false-positive rate is below 1/(n + 1)"))
+        .stderr(contains("enough for rates from"));
     folder.run(&["score", "--help"]).success().stdout(contains("Examples:"));
     folder
         .run(&["score", "model.onnx", "a.png", "--backend", "simd", "--execution-provider", "cuda"])

@@ -260,6 +260,11 @@ fn what_makes_no_sense_is_refused_before_training() {
     assert!(message.contains("--window") && message.contains("no table"), "{message}");
     let message = refused(&table, &["--tile", "16"]);
     assert!(message.contains("--tile") && message.contains("is a table"), "{message}");
+    let message = refused(&table, &["--window", "5", "--window-stride", "6"]);
+    assert!(
+        message.contains("--window-stride: 6 rows from one window of 5 to the next would leave some out"),
+        "{message}"
+    );
     let message = refused(&table, &["--window", "31"]);
     assert!(
         message.contains("pump.csv") && message.contains("at least 31 rows") && message.contains("30"),
