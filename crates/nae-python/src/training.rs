@@ -185,8 +185,11 @@ impl Request {
     }
 
     fn length(&self) -> Result<Length, Failure> {
+        let none = |name: &str| format!("{name}: expected 1 or more, found 0").into();
         match (self.time_budget, self.pretraining_updates.zip(self.updates)) {
             (None, None) => Ok(Length::default()),
+            (None, Some((0, _))) => Err(none("pretraining_updates")),
+            (None, Some((_, 0))) => Err(none("updates")),
             (None, Some((pretraining, training))) => Ok(Length::Updates { pretraining, training }),
             (Some(_), Some(_)) => {
                 Err("time_budget: the updates are given already; leave one of both out".to_owned().into())

@@ -186,6 +186,7 @@ def test_a_time_budget_is_kept(readings):
         ({"time_budget": 1.0, **QUICK}, "time_budget: the updates are given already"),
         ({"time_budget": 1.0, "preset": "digits"}, "time_budget: for data of your own"),
         ({"updates": 3}, "updates: expected with pretraining_updates"),
+        ({"pretraining_updates": 9, "updates": 0}, "updates: expected 1 or more, found 0"),
         ({"tile": 200}, "tile: expected 12 to 82, found 200"),
         ({"window": 4}, "--window: .*data.npy is no table"),
         ({"window": 1}, "window: expected 2 to 65535, found 1"),

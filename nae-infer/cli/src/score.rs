@@ -51,6 +51,11 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         let problem = format!("--heat-map is of images; {} is a model of tables", arguments.model.display());
         return Err(UsageError(problem).into());
     }
+    let places = detector.settings().features.as_ref().map(|features| features.rows * features.columns);
+    if places == Some(1) && arguments.heat_map.is_some() {
+        let problem = format!("--heat-map: {} gives one value for a whole image", arguments.model.display());
+        return Err(UsageError(problem).into());
+    }
     if let Some(folder) = &arguments.heat_map {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }

@@ -304,9 +304,9 @@ pub(crate) struct DeployArgs {
     /// Whether to equalize the ranges of channels across layers first.
     #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
     pub(crate) equalize: EqualizeArg,
-    /// Layout of 8-bit weights; every processor can use both.
-    #[arg(long, value_enum, default_value_t = LayoutArg::Paired)]
-    pub(crate) layout: LayoutArg,
+    /// Layout of 8-bit weights; every processor can use both [default: paired].
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<LayoutArg>,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -352,9 +352,10 @@ impl From<EqualizeArg> for Option<bool> {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum LayoutArg {
     /// For all processors without a vector unit; uses the dual multiply-accumulate of Cortex-M4, M7 and M33.
+    #[default]
     Paired,
     /// For the vector unit of Cortex-M55 and M85; up to three times slower on other processors.
     Plain,

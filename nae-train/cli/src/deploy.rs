@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use nae_core::calibration::Calibration;
 use nae_core::model::Model;
 use nae_data::ImageForm;
 use nae_data::ImageSet;
@@ -18,6 +19,7 @@ use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
 use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Report};
+use nae_train::export;
 use nae_train::recorded;
 use nae_train::report::CONFIG;
 use nae_train::run::Prepared;
@@ -67,9 +69,12 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
             }
         }
     };
-    graph.layout = args.layout.into();
+    graph.layout = args.layout.unwrap_or_default().into();
     let nae = emit(&graph).with_context(|| display(&args.model))?;
     let model = Model::parse(&nae).with_context(|| display(&args.output))?;
+    if args.layout.is_some() && int8_layouts(&model).is_none() {
+        bail!("--layout: it is of 8-bit weights, and the model has none; leave it out, or give --int8");
+    }
     file::write(&args.output, &nae)?;
     say(args, &model, nae.len(), report.as_ref())?;
     Ok(Done::Whole)
@@ -172,7 +177,7 @@ fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> an
         );
     }
     let ranges = args.ranges.unwrap_or(RangesArg::Mse).into();
-    let options = QuantizeOptions { ranges, equalize, layout: args.layout.into(), scales };
+    let options = QuantizeOptions { ranges, equalize, layout: args.layout.unwrap_or_default().into(), scales };
     let mut quantized = quantize::quantize(graph, &data.ranges, &options, &Observer)?;
     let rate = args
         .false_positive_rate
@@ -194,7 +199,7 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
             bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));
         }
         if let Some(metadata) = metadata {
-            check_run(path, &prepared, &metadata.provenance)?;
+            check_run(path, &prepared, metadata)?;
         }
         if let Some(outliers) = &args.outliers {
             prepared.add_outliers(outliers, Corrupt::Skip)?;
@@ -243,14 +248,27 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
 
 /// Checks that the model, of this `provenance`, is one of the run in `path`: another division of the data, or others, would
 /// calibrate it with what it was trained on.
-fn check_run(path: &Path, prepared: &Prepared, provenance: &Provenance) -> anyhow::Result<()> {
-    let of = |seed: u64, sha256: &str| format!("seed {seed} and data of SHA-256 {sha256}");
-    let model = of(provenance.seed, &provenance.data_sha256);
-    let run = of(prepared.seed, &prepared.data_sha256);
+fn check_run(path: &Path, prepared: &Prepared, metadata: &ModelMetadata) -> anyhow::Result<()> {
+    let of = |seed: u64, data: &str, sha256: &str| format!("seed {seed} and data \"{data}\" of SHA-256 {sha256}");
+    let Provenance { seed, data_description, data_sha256, .. } = &metadata.provenance;
+    let model = of(*seed, data_description, data_sha256);
+    let run = of(prepared.seed, &export::data_description(&prepared.config), &prepared.data_sha256);
     if model != run {
         bail!(
             "--calibrate: expected the run that the model is from, of {model}; found {}, of {run}, which divided its data \
              otherwise; give the folder of the model's own run, or new normal data",
+            display(path)
+        );
+    }
+    // The shares of the parts are not in the model's file.
+    let (energies, part) =
+        (metadata.contract.calibration().map(Calibration::count), prepared.split.calibration.decisions());
+    if let Some(energies) = energies
+        && energies != part
+    {
+        errln!(
+            "warning: the model was calibrated with {energies} energies, and the calibration part of the run in {} has {part}: if \
+             the model is of a run that divided the data otherwise, the threshold is too low",
             display(path)
         );
     }

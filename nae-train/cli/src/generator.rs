@@ -41,7 +41,7 @@ impl Generator {
         };
         let title = config.method().title();
         model.autoencoder().with_context(|| {
-            format!("{shown}: {title} scores by no reconstruction, and images are drawn by its energy")
+            format!("{shown}: images are drawn by chains on the energy of an autoencoder, which {title} does not have")
         })?;
         let engine = engine.engine(config.architecture())?;
         Ok(Self { config, model, chains, engine, device })

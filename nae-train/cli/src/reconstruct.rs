@@ -34,7 +34,9 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     warn_unfinished(&args.run);
     let (spec, method) = (config.architecture().clone(), config.method());
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
-    model.autoencoder().with_context(|| format!("{shown}: {} scores by no reconstruction", method.title()))?;
+    if !model.reconstructs() {
+        bail!("{shown}: {} scores by no reconstruction", method.title());
+    }
     let plain = args.run.join(AUTOENCODER);
     let plain = match plain.exists() {
         true => Some(checkpoint::load(checkpoint::blank(&spec, &device), spec.name(), &plain)?),

@@ -1,7 +1,6 @@
 //! Images and their reconstructions by autoencoders: an outlier that is reconstructed well is missed (paper, figures
 //! "Examples of reconstructed outliers" and "Reconstruction examples in MNIST hold-out class detection").
 
-use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_data::ImageSet;
 
@@ -17,14 +16,14 @@ pub struct Reconstructed {
     pub energies: Vec<f64>,
 }
 
-/// Reconstructs at most `count` images of `set`, evenly spaced over all, with each of `models`. A model without an
-/// autoencoder has no row.
+/// Reconstructs at most `count` images of `set`, evenly spaced over all, with each of `models`. A model that decides by
+/// something else has no row.
 pub fn reconstructed(set: &ImageSet, count: usize, models: &[&dyn Model], device: &Device) -> Reconstructed {
     let x = set.batch(&set.evenly(count), device);
     let (mut rows, mut energies) = (vec![x.clone()], Vec::new());
     for model in models {
-        let Some(autoencoder) = model.autoencoder() else { continue };
-        rows.push(autoencoder.valid().reconstruct(x.clone()));
+        let Some(reconstruction) = model.reconstruct(x.clone()) else { continue };
+        rows.push(reconstruction);
         let of_each: Vec<f32> = model.decide(Decision::Reconstruction, x.clone()).into_data().iter::<f32>().collect();
         energies.push(mean(&of_each));
     }

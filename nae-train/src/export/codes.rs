@@ -47,21 +47,17 @@ pub(super) fn nearest(codes: &Param<Tensor<2>>, latent_dim: usize) -> Result<(Gr
         labels.push(Label { name: format!("codes.{name}"), has_bias });
         graph.push(op)
     };
-    // Part p is place p of a map with the part's values as channels. In a reshape of CHW data, value v of all parts
-    // comes before value v + 1.
-    let (of_part, of_value) =
-        (|at: usize| (at % parts) * length + at / parts, |at: usize| (at % length) * parts + at / length);
+    // Part p is place p of a map with the part's values as channels: channels last, the values keep their order. Layers
+    // that change nothing convert the vector to the map and back, since a vector becomes a map only after a layer.
     if parts > 1 {
-        push("by_value", false, reordered(latent_dim, of_part)?);
-        push("parts", false, Op::ReshapeChannelsFirst(Shape::new(length, parts, 1)));
+        push("parts", false, unchanged(latent_dim, Shape::new(length, parts, 1))?);
     }
     push("scores", true, of_each_part(parts, &scores, [count, length], Some(&offsets))?);
     push("shares", false, Op::Softmax);
     let chosen: Vec<f32> = (0..length).flat_map(|value| codes.iter().skip(value).step_by(length).copied()).collect();
     push("chosen", false, of_each_part(parts, &chosen, [length, count], None)?);
     if parts > 1 {
-        push("joined", false, Op::ReshapeChannelsFirst(Shape::vector(latent_dim)));
-        push("by_part", false, reordered(latent_dim, of_value)?);
+        push("joined", false, unchanged(latent_dim, Shape::vector(latent_dim))?);
     }
     Ok((graph, labels))
 }
@@ -76,11 +72,11 @@ fn of_each_part(parts: usize, weights: &[f32], shape: [usize; 2], bias: Option<&
     })
 }
 
-/// A layer whose output at `i` is its input at `source(i)`.
-fn reordered(len: usize, source: impl Fn(usize) -> usize) -> Result<Op, GraphError> {
+/// The identity, with an output of another shape.
+fn unchanged(len: usize, output: Shape) -> Result<Op, GraphError> {
     let mut weights = vec![0.0; len * len];
-    (0..len).for_each(|output| weights[output * len + source(output)] = 1.0);
-    Ok(Dense::from_out_in(&weights, [len, len], None)?.into())
+    weights.iter_mut().step_by(len + 1).for_each(|weight| *weight = 1.0);
+    Ok(Dense { output, ..Dense::from_out_in(&weights, [len, len], None)? }.into())
 }
 
 #[cfg(test)]

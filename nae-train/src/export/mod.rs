@@ -37,6 +37,15 @@ pub enum ExportError {
         /// The reason.
         reason: &'static str,
     },
+    /// Encoder and decoder alone do not decide as the model does.
+    #[error(
+        "--export-parts: encoder and decoder alone are not what a model of `{method}` decides by; leave it out, and give \
+         --export for the whole"
+    )]
+    NoParts {
+        /// The name of the method.
+        method: &'static str,
+    },
     /// The temperature is not positive.
     #[error("the temperature {0} is not positive")]
     Temperature(f32),
@@ -96,15 +105,20 @@ pub fn metadata(
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),
-            data_description: match config.held_out() {
-                Some(class) => format!("{}, class {class} held out", config.source().title()),
-                None => config.source().title().to_owned(),
-            },
+            data_description: data_description(config),
             data_sha256: data_sha256.to_owned(),
             seed,
             crate_version: env!("CARGO_PKG_VERSION").to_owned(),
         },
     })
+}
+
+/// The name of the data that models of `config` are trained on, with the class that is held out.
+pub fn data_description(config: &Config) -> String {
+    match config.held_out() {
+        Some(class) => format!("{}, class {class} held out", config.source().title()),
+        None => config.source().title().to_owned(),
+    }
 }
 
 /// Exports the whole model: `image` is the input; `reconstruction`, `energy` and `latent` are the outputs. With
@@ -197,12 +211,12 @@ pub fn check(config: &Config) -> Result<(), ExportError> {
 /// Same as [`check`], for [`parts`].
 ///
 /// # Errors
-/// [`ExportError::NotExported`] with the reason.
+/// [`ExportError::NotExported`] with the reason; [`ExportError::NoParts`].
 pub fn check_parts(config: &Config) -> Result<(), ExportError> {
     check(config)?;
     match config.method() {
-        MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr => {
-            Err(refused(config, "encoder and decoder alone are not what it decides by; give --export for the whole"))
+        method @ (MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr) => {
+            Err(ExportError::NoParts { method: method.name() })
         }
         _ => Ok(()),
     }
@@ -215,7 +229,7 @@ fn refused(config: &Config, reason: &'static str) -> ExportError {
 /// Exports `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
 ///
 /// # Errors
-/// [`ExportError::NotExported`] if the model cannot be exported so, [`ExportError::Build`] if a graph cannot be built.
+/// Those of [`check_parts`]; [`ExportError::Build`] if a graph cannot be built.
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
     check_parts(config)?;
     let (model, codes) = match model.networks() {

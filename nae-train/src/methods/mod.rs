@@ -54,6 +54,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
+use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use serde::de::{MapAccess, Visitor};
@@ -108,6 +109,16 @@ pub trait Model {
 
     /// The autoencoder whose reconstruction error is [`Decision::Reconstruction`], if there is one.
     fn autoencoder(&self) -> Option<&Autoencoder>;
+
+    /// Whether its default decision function is a reconstruction error.
+    fn reconstructs(&self) -> bool {
+        matches!(self.networks(), Some(Networks::Autoencoder(_) | Networks::Codes(_)))
+    }
+
+    /// What [`Decision::Reconstruction`] compares with `x` `[N, C, H, W]`; `None` if the model decides by something else.
+    fn reconstruct(&self, x: Tensor<4>) -> Option<Tensor<4>> {
+        self.autoencoder().map(|autoencoder| autoencoder.valid().reconstruct(x))
+    }
 
     /// The networks for export, whose outputs the default decision function compares; `None` if it cannot be expressed
     /// by layers.

@@ -75,10 +75,15 @@ impl VectorQuantizedAutoencoder {
         parts.reshape([m * length / dim, dim, 1, 1])
     }
 
+    /// The decoded codes that are nearest to the latents of `x`.
+    fn decoded(&self, x: Tensor<4>) -> Tensor<4> {
+        let codes = self.codes.val().select(0, self.nearest(self.parts(self.autoencoder.encode(x))));
+        self.autoencoder.decode(self.joined(codes))
+    }
+
     /// The distance of every sample of `x` from the decoded codes nearest to its latent: `[N]`.
     pub fn energies(&self, x: Tensor<4>) -> Tensor<1> {
-        let codes = self.codes.val().select(0, self.nearest(self.parts(self.autoencoder.encode(x.clone()))));
-        distance(self.autoencoder.energy(), x, self.autoencoder.decode(self.joined(codes)))
+        distance(self.autoencoder.energy(), x.clone(), self.decoded(x))
     }
 
     /// The terms of equation 3: the reconstruction error of `y`, whose gradient passes the codes unchanged to the
@@ -123,6 +128,10 @@ impl Model for VectorQuantizedAutoencoder {
     /// `None`, since the decision uses the reconstruction of the codes.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
+    }
+
+    fn reconstruct(&self, x: Tensor<4>) -> Option<Tensor<4>> {
+        Some(self.valid().decoded(x))
     }
 
     fn networks(&self) -> Option<Networks<'_>> {

@@ -27,7 +27,10 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
     // This comparison does not apply to distances: normal data may be as far from each other as from their mean.
     let trained = !prepared.config.method().is_fitted();
-    if trained && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column())) {
+    if trained
+        && outcome.model.reconstructs()
+        && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column()))
+    {
         let energy = prepared.config.architecture().energy();
         warnings.extend(learnt_nothing(
             &split.test,

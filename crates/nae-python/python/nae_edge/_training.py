@@ -133,15 +133,15 @@ def train(
 
     `method` is `nae`; `mahalanobis`, the distance to the mean of the data by their covariance; or `knn`, the distance to
     the nearest neighbours in the data. The latter two take seconds. With a preset, `method` replaces the preset's, and can
-    also be `ae`, `dae`, `vae`, `wae`, `ganomaly`, `igebm` or `mpdr`: all whose models can be exported.
+    also be `ae`, `dae`, `vae`, `wae`, `vqvae`, `ganomaly`, `igebm` or `mpdr`: all whose models can be exported.
 
     `preset` is a name, a .toml file, or the text of such a file, like the `config` of an earlier run. `changes` replaces
     values of the preset, by key: `{"training.learning_rate": 1e-4}`. `seed` is that of all random numbers; by default it is
     the one in the preset if that is the `config` of an earlier run, and otherwise 0.
 
     `callback` is called with a dictionary after each epoch of pre-training (`phase` "pretraining") and each update of the
-    NAE ("normalizing"), with `step`, `total` and figures, and at each look at the model ("look"). If it returns False, or
-    at Ctrl-C, the run ends with the best model so far. `progress` draws bars, on standard error or in the notebook.
+    NAE ("normalizing"), with `step`, `total` and figures, and at each look at the model ("look"); of other methods after
+    each epoch ("training"), without looks. If it returns False, or at Ctrl-C, the run ends with the best model so far. `progress` draws bars, on standard error or in the notebook.
 
     Raises ValueError, TypeError or OSError with the command line's message: OSError if `data`, `outliers` or `preset` cannot
     be read, ValueError for files that can be read and not used, and for a `folder` or `features` that cannot be used.

@@ -220,6 +220,27 @@ fn every_method_trains_and_exports() {
         assert!(run(&mut train(path, &twice, &short, &["--quiet", "--method", method])).status.success());
         assert_eq!(std::fs::read(path.join(format!("{twice}.onnx"))).unwrap(), model, "{method}");
     }
+    // A latent of several codes, whose places a file has to make and join again.
+    let codes = path.join("codes.toml");
+    let text = std::fs::read_to_string(&short).unwrap();
+    std::fs::write(&codes, replaced(&text, "[baselines]", "[baselines]\nvqvae = { codes = 16, parts = 4 }")).unwrap();
+    assert!(run(&mut train(path, "codes", &codes, &["--quiet", "--method", "vqvae"])).status.success());
+    assert_exported_decides("vqvae", &path.join("codes"), &path.join("codes.onnx"));
+    let picture = path.join("codes.png");
+    assert!(run(nae_train().arg("reconstruct").arg(path.join("codes")).arg("-o").arg(&picture)).status.success());
+    let message = refused(nae_train().arg("reconstruct").arg(path.join("ganomaly")).arg("-o").arg(&picture));
+    assert!(message.contains("GANomaly scores by no reconstruction"), "{message}");
+
+    // Only of a reconstruction error it is a warning that it is no less than that of the mean.
+    for method in ["ae", "glow", "ganomaly"] {
+        let report = std::fs::read_to_string(path.join(method).join("report.md")).unwrap();
+        assert_eq!(report.contains("no better than their mean does"), method == "ae", "{method}");
+    }
+    let message = refused(&mut train(path, "no", &short, &["--method", "ganomaly", "--export-parts", "no"]));
+    assert!(
+        message.contains("--export-parts: encoder and decoder alone are not what a model of `ganomaly`"),
+        "{message}"
+    );
     // A checkpoint of one method is not taken for another's.
     let config = path.join("vae/config.toml");
     let text = std::fs::read_to_string(&config).unwrap();

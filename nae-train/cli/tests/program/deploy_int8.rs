@@ -359,6 +359,42 @@ fn data_that_were_trained_on_do_not_calibrate_in_silence() {
     }
 }
 
+/// The seed and the data are the same, and what is normal is not.
+#[test]
+fn a_run_that_divided_the_data_otherwise_does_not_calibrate_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let train = |name: &str, class: &str, calibration: &str| {
+        let text = String::from_utf8(harness::run(nae_train().args(["presets", "digits"])).stdout).unwrap();
+        let text = text.replace("epochs = 600", "epochs = 1").replace("calibration = 0.1,", calibration);
+        std::fs::write(path.join("short.toml"), text).unwrap();
+        let extra = ["--method", "ae", "--held-out", class, "--quiet"];
+        let printed = harness::run(&mut harness::train(path, name, "--preset", &path.join("short.toml"), &extra));
+        assert!(printed.status.success(), "{printed:?}");
+    };
+    train("one", "1", "calibration = 0.1,");
+    train("two", "2", "calibration = 0.1,");
+    train("more", "1", "calibration = 0.2,");
+    let deploy = |run: &str, extra: &[&str]| {
+        let mut command = nae_train();
+        command.arg("deploy").arg(path.join("one.onnx")).arg("-o").arg(path.join("one.nae")).args(extra);
+        if !run.is_empty() {
+            command.args(["--int8", "--calibrate"]).arg(path.join(run));
+        }
+        let printed = harness::run(&mut command);
+        (printed.status.code(), String::from_utf8(printed.stderr).unwrap())
+    };
+    assert_eq!(deploy("one", &[]), (Some(0), String::new()));
+    let (code, said) = deploy("two", &[]);
+    assert!(code == Some(1) && said.contains("class 1 held out") && said.contains("class 2 held out"), "{said}");
+    let (code, said) = deploy("more", &[]);
+    assert!(code == Some(0) && said.contains("warning: the model was calibrated with"), "{said}");
+
+    assert_eq!(deploy("one", &["--layout", "plain"]), (Some(0), String::new()));
+    let (code, said) = deploy("", &["--layout", "plain"]);
+    assert!(code == Some(1) && said.contains("--layout: it is of 8-bit weights, and the model has none"), "{said}");
+}
+
 /// What is read would be lost, and what cannot be written would be found only after the work.
 #[test]
 fn an_output_that_cannot_be_written_is_refused_first() {

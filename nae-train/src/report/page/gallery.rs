@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use nae_core::energy::Energy;
@@ -28,10 +27,12 @@ pub struct Gallery {
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Images, reconstructions and their errors under the autoencoder of `model`, for the normal test images and each
-/// outlier set. `None` if the model has no autoencoder.
+/// Images, reconstructions and their errors by `model`, for the normal test images and each outlier set. `None` if the
+/// model decides by something else.
 pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) -> Option<Gallery> {
-    let autoencoder = model.autoencoder()?.valid();
+    if !model.reconstructs() {
+        return None;
+    }
     let energy = prepared.config.architecture().energy();
     let (measure, error) = match energy {
         Energy::SquaredL2 => ("the mean squared error between the first two", "squared error"),
@@ -43,14 +44,14 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
     let sets = std::iter::once(("normal", &prepared.split.test));
     let rows =
         sets.chain(outliers.iter().map(|set| (set.name.as_str(), &set.images))).filter(|(_, set)| !set.is_empty());
-    let rows = rows.map(|(name, set)| {
+    let rows = rows.filter_map(|(name, set)| {
         let x = set.batch(&set.evenly(SHOWN), device);
-        let reconstruction = autoencoder.reconstruct(x.clone());
+        let reconstruction = model.reconstruct(x.clone())?;
         // All rows have the same scale, so that they can be compared: a difference of 1/2 is white.
         let double = (x.clone() - reconstruction.clone()).abs().mul_scalar(2.0);
         let error = if energy == Energy::L1 { double } else { double.powi_scalar(2) };
         let strips = [x, reconstruction, error].map(|images| strip(&images, set.shape()));
-        (name.to_owned(), strips.to_vec())
+        Some((name.to_owned(), strips.to_vec()))
     });
     Some(Gallery {
         title: "Reconstructions".to_owned(),
