@@ -2,7 +2,8 @@
 //! a read cannot be ended if the writer hangs. It reads as long as the process runs, so that nothing is lost while the
 //! source counts as lost: standard input cannot be opened again.
 
-use std::io::{self, BufReader, stdin};
+use std::io::{self, BufReader, Read, stdin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -19,6 +20,31 @@ const LOOK: Duration = Duration::from_millis(200);
 type Images = Mutex<Receiver<io::Result<Vec<u8>>>>;
 
 static IMAGES: OnceLock<Images> = OnceLock::new();
+
+/// The number of bytes that were read since the last image.
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts what it reads in [`BYTES`].
+struct Counted<R>(R);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        BYTES.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// What came in place of images; empty if nothing came.
+fn instead() -> String {
+    match BYTES.load(Ordering::Relaxed) {
+        0 => String::new(),
+        bytes => format!(
+            "; {bytes} bytes came without a whole JPEG image: expected JPEG images, one after the other, as `ffmpeg … -f mjpeg -` \
+             writes them"
+        ),
+    }
+}
 
 pub(super) struct Stdin {
     images: &'static Images,
@@ -45,7 +71,7 @@ impl Source for Stdin {
             Ok(Err(error)) => Err(failed(&error)),
             Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
             Err(RecvTimeoutError::Timeout) if self.last.elapsed() < self.silence => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(failed(&format!("no frame for {:?}", self.silence))),
+            Err(RecvTimeoutError::Timeout) => Err(failed(&format!("no frame for {:?}{}", self.silence, instead()))),
         }
     }
 }
@@ -54,12 +80,18 @@ impl Source for Stdin {
 fn read() -> Images {
     let (sender, images) = sync_channel(0);
     let work = move || {
-        let mut input = BufReader::with_capacity(1 << 16, stdin().lock());
+        let mut input = BufReader::with_capacity(1 << 16, Counted(stdin().lock()));
+        let mut images = 0u64;
         // After an error, for example an image that is too large, the next may be read again.
         while let Some(image) = jpeg::read(&mut input, MAX_FRAME).transpose() {
+            images += 1;
+            BYTES.store(0, Ordering::Relaxed);
             if sender.send(image).is_err() {
                 return;
             }
+        }
+        if images == 0 {
+            tracing::warn!("standard input had no image{}", instead());
         }
     };
     if let Err(error) = thread::Builder::new().name("standard input".into()).spawn(work) {

@@ -186,6 +186,20 @@ fn standard_input_that_falls_silent_is_lost_and_found_again() {
     assert_eq!(service.get("/api/latest/image").body, image);
 }
 
+/// A stream of another form looked as if nothing came.
+#[test]
+fn standard_input_without_jpeg_images_says_what_came() {
+    let place = Place::new();
+    let mut service = Service::start(&place.state(), &["--source", "-", "--source-timeout", "0.5"]);
+    let mut input = service.stdin();
+    input.write_all(&picture("six")).unwrap();
+    let line = service.wait_log("the source is lost");
+    assert!(line.contains("no frame for 500ms; ") && line.contains("bytes came without a whole JPEG image"), "{line}");
+    drop(input);
+    let line = service.wait_log("standard input had no image");
+    assert!(line.contains("expected JPEG images, one after the other"), "{line}");
+}
+
 /// A camera that changes the form of its files would look as if it took none.
 #[test]
 fn a_file_whose_name_is_not_that_of_an_image_is_said_once() {
