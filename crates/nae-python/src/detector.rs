@@ -434,8 +434,10 @@ impl Detector {
             let path = || self.file.path.clone();
             let calibration = self.detector.contract().calibration().cloned();
             let calibration = calibration.ok_or_else(|| OpenError::NoCalibration { path: path() })?;
+            let count = calibration.count();
             let detector = self.detector.recalibrated(calibration, rate);
-            let detector = detector.map_err(|error| OpenError::FalsePositiveRate { path: path(), rate, error })?;
+            let detector =
+                detector.map_err(|error| OpenError::FalsePositiveRate { path: path(), rate, count, error })?;
             Ok(Self { detector, file: Arc::clone(&self.file) })
         })
     }
