@@ -12,6 +12,9 @@ use crate::jpeg;
 pub const MAX_SIDE: u32 = 32_767;
 /// The largest amount of memory for decoding an image, in bytes.
 pub const MAX_DECODED: u64 = 1 << 28;
+/// The memory for what is read of a file before its pixels: a colour profile that takes more is ignored, which is compressed
+/// and may be a thousand times as long as the file.
+const MAX_HEADER: u64 = 1 << 24;
 
 /// Why an image could not be decoded.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +109,16 @@ fn turned_size(bytes: &[u8], limits: Limits) -> Result<(u32, u32), ImageError> {
 
 /// Returns a decoder that has read the header, and the image's orientation; no turning if the tag cannot be read.
 fn opened(bytes: &[u8], limits: Limits) -> Result<(impl ImageDecoder, Orientation), ImageError> {
+    let mut of_header = limits.clone();
+    of_header.max_alloc = Some(MAX_HEADER);
+    // Some decoders count the pixels here, too.
+    opened_in(bytes, of_header).or_else(|error| match error {
+        ImageError::Limits(_) => opened_in(bytes, limits),
+        error => Err(error),
+    })
+}
+
+fn opened_in(bytes: &[u8], limits: Limits) -> Result<(impl ImageDecoder, Orientation), ImageError> {
     let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
     reader.limits(limits);
     let is_webp = reader.format() == Some(ImageFormat::WebP);
@@ -170,6 +183,26 @@ mod tests {
     fn exif(orientation: u8) -> Vec<u8> {
         let tag = [&[0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0][..], &[0; 4]].concat();
         [&b"II*\0\x08\0\0\0\x01\0"[..], &tag].concat()
+    }
+
+    /// A colour profile of 64 MiB takes 64 KiB in a file.
+    #[test]
+    fn a_colour_profile_takes_no_memory() {
+        let with_profile = |length: usize| {
+            let mut bytes = Vec::new();
+            let mut encoder = PngEncoder::new(&mut bytes);
+            encoder.set_icc_profile(vec![0; length]).unwrap();
+            written(encoder, Vec::new());
+            bytes
+        };
+        for (length, kept) in [(1 << 10, true), (64 << 20, false)] {
+            let bytes = with_profile(length);
+            assert!(bytes.len() < 200_000);
+            let (mut decoder, _) = opened(&bytes, limits()).unwrap();
+            assert_eq!(decoder.icc_profile().unwrap().is_some(), kept, "{length}");
+            assert_eq!(dimensions(&bytes).unwrap(), (48, 32));
+            assert_eq!(decode_upright(&bytes).unwrap().to_rgb8(), picture());
+        }
     }
 
     fn written(mut encoder: impl ImageEncoder, exif: Vec<u8>) {

@@ -98,6 +98,24 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), FileError> {
     Ok(())
 }
 
+/// The start of the names of files that are not complete yet.
+const TEMPORARY: &str = ".nae-";
+
+/// Removes from `folder` the incomplete files of programs that were killed while they wrote. Only for a folder that no other
+/// program writes to.
+///
+/// # Errors
+/// The system's error if the folder cannot be listed, or a file cannot be removed.
+pub fn remove_incomplete(folder: impl AsRef<Path>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks that [`write()`] can write to `path`, for a program that has the content only after long work. It makes a temporary
 /// file beside `path` and removes it again.
 ///
@@ -168,7 +186,7 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
         options.mode(metadata.as_ref().map_or(0o666, |metadata| metadata.permissions().mode()));
     }
     // Not `tempfile_in`, whose errors name the temporary file: it means nothing to a reader.
-    let file = tempfile::Builder::new().prefix(".nae-").make_in(folder, |path| options.open(path))?;
+    let file = tempfile::Builder::new().prefix(TEMPORARY).make_in(folder, |path| options.open(path))?;
     // The umask has no say in the permissions of a file that is replaced.
     #[cfg(unix)]
     if let Some(metadata) = metadata {

@@ -31,6 +31,8 @@ impl Health {
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
             .tls_config(tls)
+            // The service is near; a proxy of the environment would be asked about its own near.
+            .proxy(None)
             .build();
         let mut response = ureq::Agent::from(config).get(&url).call().with_context(|| url.clone())?;
         if !response.status().is_success() {

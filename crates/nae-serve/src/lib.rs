@@ -45,6 +45,7 @@ mod mqtt;
 mod own;
 mod pictures;
 mod pipeline;
+mod private_folder;
 mod proxies;
 mod queue;
 mod quiet;
@@ -104,6 +105,8 @@ const LAST_FRAMES: Duration = Duration::from_secs(15);
 
 /// The maximum number of pictures that are made for browsers at the same time.
 const DRAWN: usize = 2;
+/// The maximum number of images of requests whose size is read at the same time.
+const MEASURED: usize = 2;
 /// The maximum number of requests for inference that are unpacked and parsed at the same time.
 const PARSED: usize = 2;
 
@@ -120,6 +123,8 @@ struct Service {
     history: History,
     /// Limits the number of pictures that are made for browsers at the same time.
     drawing: Arc<Semaphore>,
+    /// Limits the number of images of requests whose size is read at the same time.
+    measuring: Arc<Semaphore>,
     /// Limits the number of requests for inference that are unpacked and parsed at the same time.
     parsing: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
@@ -159,12 +164,18 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     };
     let config = Config::read(flags, std::env::vars_os())?;
     // Comes before anything in the folder is read. Is held as long as the service runs.
-    let _lock = lock::claim(&config.state)?;
+    let lock = lock::claim(&config.state)?;
     let models = Arc::new(Models::default());
     let bases = open_models(&config, &models)?;
     for folder in iter::once(&config.state).chain(config.cameras.iter().map(|camera| &camera.state)) {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
+        // Without the lock, they may be those of another service.
+        if lock.is_some()
+            && let Err(error) = nae_onnx::file::remove_incomplete(folder)
+        {
+            tracing::warn!(%error, "incomplete files in {} are not removed", folder.display());
+        }
     }
     if config.cameras.iter().all(|camera| camera.state != config.state) && journal::is_in(&config.state) {
         tracing::warn!(
@@ -257,6 +268,7 @@ async fn serve(
         limits,
         history,
         drawing: Arc::new(Semaphore::new(DRAWN)),
+        measuring: Arc::new(Semaphore::new(MEASURED)),
         parsing: Arc::new(Semaphore::new(PARSED)),
         stopping,
     });

@@ -12,6 +12,7 @@ use nae_infer::Scored;
 use nae_infer::image::{self, ImageFormat, Rgba, RgbaImage};
 use nae_infer::input::decode_upright;
 
+use super::private_folder::private_folder;
 use super::regions::View;
 use super::shown::Shown;
 
@@ -157,7 +158,8 @@ impl Pictures {
     /// If the folder can be neither created nor listed.
     pub(crate) fn open(state: &Path, limit: u64) -> io::Result<Self> {
         let folder = state.join("pictures");
-        std::fs::create_dir_all(&folder)?;
+        private_folder(&folder)?;
+        nae_onnx::file::remove_incomplete(&folder)?;
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&folder)? {
             let entry = entry?;
@@ -214,9 +216,9 @@ impl Pictures {
             self.remove(oldest);
         }
         for (kind, picture) in pictures {
-            if let Err(error) = std::fs::write(self.path(alarm, kind), &picture) {
+            if let Err(error) = nae_onnx::file::write(self.path(alarm, kind), &picture) {
                 self.remove(alarm);
-                return Err(error);
+                return Err(io::Error::other(error));
             }
         }
         let order = kept.values().map(|kept| kept.order + 1).max().unwrap_or(0);

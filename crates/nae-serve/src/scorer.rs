@@ -153,12 +153,19 @@ struct Task {
 struct Step {
     since: Instant,
     jobs: u32,
+    /// Whether it is the image of a request that is prepared. That this takes too long says nothing of the model: otherwise
+    /// a client with large images could have it given up.
+    prepares_request: bool,
 }
 
 impl Step {
-    fn begin(jobs: usize) -> Self {
+    fn network(jobs: usize) -> Self {
         // A batch is small.
-        Self { since: Instant::now(), jobs: jobs.clamp(1, BATCH) as u32 }
+        Self { since: Instant::now(), jobs: jobs.clamp(1, BATCH) as u32, prepares_request: false }
+    }
+
+    fn preparation(of_request: bool) -> Self {
+        Self { prepares_request: of_request, ..Self::network(1) }
     }
 
     /// Whether it has taken longer than `timeout` for each of its jobs.
@@ -350,7 +357,7 @@ impl Shared {
         let (begun, mut count, mut next) = (Instant::now(), 0, Some(first));
         while let Some(Job { input, reply, .. }) = next {
             count += 1;
-            match prepared(input, model) {
+            match prepared(input, model, || self.goes_on(worker, Step::network(1))) {
                 Ok(Prepared::Input(values, view)) => {
                     batch.extend(values);
                     replies.push((reply, view));
@@ -364,7 +371,7 @@ impl Shared {
             next = if count < most && begun.elapsed() < QUICK { self.another(worker) } else { None };
         }
         // The limit also covers a batch that fails as a whole and is then scored one by one.
-        self.goes_on(worker, replies.len());
+        self.goes_on(worker, Step::network(replies.len()));
         let (begun, mut scores) = (Instant::now(), 0);
         for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
             scores += u32::from(scored.is_ok());
@@ -382,7 +389,7 @@ impl Shared {
 
     /// The next image of a batch of requests, unless a frame waits.
     fn another(&self, worker: Worker) -> Option<Job> {
-        self.goes_on(worker, 1);
+        self.goes_on(worker, Step::preparation(true));
         self.lock().lanes[worker.lane].waiting.next_request()
     }
 
@@ -400,7 +407,7 @@ impl Shared {
                     continue;
                 };
                 own.busy += 1;
-                let step = Step::begin(1);
+                let step = Step::preparation(!first.is_frame());
                 state.places[place].task = Some(Task { lane, since: step.since, step });
                 // More batches may be possible than threads were woken for.
                 if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
@@ -424,16 +431,16 @@ impl Shared {
         !lane.waiting.is_empty() && lane.overdue == 0 && lane.busy < limit
     }
 
-    /// Records that a thread has reached the next step of its batch, with this number of jobs.
-    fn goes_on(&self, Worker { place, thread, .. }: Worker, jobs: usize) {
+    /// Records that a thread has reached the next step of its batch.
+    fn goes_on(&self, Worker { place, thread, .. }: Worker, step: Step) {
         let mut state = self.lock();
         let State { places, overdue, .. } = &mut *state;
         if places[place].thread == Some(thread) {
             if let Some(task) = &mut places[place].task {
-                task.step = Step::begin(jobs);
+                task.step = step;
             }
         } else if let Some(overdue) = overdue.iter_mut().find(|overdue| overdue.thread == thread) {
-            overdue.step = Step::begin(jobs);
+            overdue.step = step;
         }
     }
 
@@ -479,7 +486,7 @@ impl Shared {
                 (Some(_), None) => false,
                 (Some(thread), Some(Task { lane, since, step })) => {
                     if step.is_stuck(shared.lanes[lane].timeout) {
-                        stuck.push(lane);
+                        stuck.push((lane, step));
                     } else if shared.has_several() && since.elapsed() >= LONG {
                         state.overdue.push(Overdue { thread, lane, step });
                         state.lanes[lane].overdue += 1;
@@ -498,13 +505,13 @@ impl Shared {
         let is_stuck = |overdue: &Overdue| overdue.step.is_stuck(shared.lanes[overdue.lane].timeout);
         for overdue in state.overdue.extract_if(.., |overdue| is_stuck(overdue)).collect::<Vec<_>>() {
             state.lanes[overdue.lane].overdue -= 1;
-            stuck.push(overdue.lane);
+            stuck.push((overdue.lane, overdue.step));
         }
-        for &lane in &stuck {
+        for &(lane, step) in &stuck {
             let own = &mut state.lanes[lane];
             let before = shared.is_given_up(own);
             own.stuck += 1;
-            own.stuck_of_model += 1;
+            own.stuck_of_model += usize::from(!step.prepares_request);
             if shared.is_given_up(own) && !before {
                 given_up.push(lane);
                 unanswered.extend(own.waiting.drain());
@@ -517,9 +524,13 @@ impl Shared {
         if let Some(error) = failed {
             tracing::error!(%error, "no thread to score");
         }
-        for lane in stuck {
+        for (lane, step) in stuck {
             let LaneSettings { camera, timeout, .. } = &shared.lanes[lane];
-            tracing::error!(%camera, ?timeout, "the backend does not return: its thread is given up");
+            if step.prepares_request {
+                tracing::error!(%camera, ?timeout, "the image of a request takes too long to decode: its thread is given up");
+            } else {
+                tracing::error!(%camera, ?timeout, "the backend does not return: its thread is given up");
+            }
         }
         for lane in given_up {
             let camera = &shared.lanes[lane].camera;
@@ -537,7 +548,8 @@ enum Prepared {
     Scored(Scored, Option<Arc<View>>),
 }
 
-fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
+/// Decodes and resizes an image; an image that is cut into tiles is scored, and `scores` is called before that.
+fn prepared(input: Input, model: &Model, scores: impl FnOnce()) -> Result<Prepared, Failure> {
     let settings = model.detector.settings();
     match input {
         Input::Image(bytes, regions) => {
@@ -547,7 +559,10 @@ fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
                 None => Seen::whole(pixels),
             };
             match settings.tiles {
-                Some(_) => Ok(Prepared::Scored(seen.score(&model.detector)?, seen.into_view())),
+                Some(_) => {
+                    scores();
+                    Ok(Prepared::Scored(seen.score(&model.detector)?, seen.into_view()))
+                }
                 None => Ok(Prepared::Input(settings.prepare(seen.pixels())?, seen.into_view())),
             }
         }

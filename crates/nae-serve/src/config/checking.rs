@@ -129,6 +129,11 @@ impl FoundSettings {
         let mut tokens: Vec<(Role, Secret)> = Vec::new();
         for (role, name) in TOKENS {
             let Some(token) = self.secret(name) else { continue };
+            // A header of a request cannot have others.
+            if !token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+                self.problems
+                    .push(format!("`{name}`: expected one line of letters, digits and signs of ASCII, without blanks"));
+            }
             if tokens.iter().any(|(_, other)| *other == token) {
                 self.problems.push(format!("`{name}`: expected a token of its own, found that of another role"));
             }

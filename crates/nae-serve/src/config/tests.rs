@@ -469,6 +469,10 @@ fn a_token_has_one_role() {
     assert_eq!(roles, [Some(Role::Operate), Some(Role::Score), Some(Role::Look), None, None, None]);
     let error = read(None, &[], flags("images")).unwrap_err();
     assert_eq!(error, "`look_token_file`: expected a token of its own, found that of another role");
+    for never in ["pässwort", "two\nlines", "a blank"] {
+        let error = read(None, &[], flags(never)).unwrap_err();
+        assert!(error.contains("`look_token_file`: expected one line of letters"), "{error}");
+    }
     // A token for looking is enough to listen to others; in that case, nobody can change anything.
     let config =
         read(None, &[], Flags { token_file: None, score_token_file: None, listen: flag("0.0.0.0:80"), ..flags("x") });

@@ -15,13 +15,12 @@ use tokio::sync::oneshot;
 
 use super::super::Service;
 use super::super::camera::Camera;
-use super::super::config::Config;
 use super::super::metrics::Origin;
 use super::super::pictures::overlay;
 use super::super::regions::Applied;
 use super::super::scorer::{Answer, Failure, Input};
 use super::asked::OfQuery;
-use super::{Problem, body, drawn, json, query, typed};
+use super::{Problem, body, drawn, in_turn, json, query, typed};
 
 /// The maximum number of regions in an answer.
 const REGIONS: usize = 16;
@@ -48,10 +47,12 @@ struct Region {
     height: f32,
 }
 
-/// Reads the image of a request.
-async fn image(request: Request, config: &Config) -> Result<Bytes, Problem> {
-    let image = body(request, config.max_body).await?;
-    config.largest_image.check(&image).map_err(|error| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error))?;
+/// Reads the image of a request. Its header may be megabytes long, and the threads of the runtime do not wait for it.
+async fn image(request: Request, service: &Service) -> Result<Bytes, Problem> {
+    let image = body(request, service.config.max_body).await?;
+    let (largest, measured) = (service.config.largest_image, image.clone());
+    let checked = in_turn(&service.measuring, move || largest.check(&measured)).await?;
+    checked.map_err(|error| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error))?;
     Ok(image)
 }
 
@@ -117,7 +118,7 @@ pub(super) async fn score(
     request: Request,
 ) -> Result<Response, Problem> {
     let applied = asked_regions(&camera, text.as_deref())?;
-    let image = image(request, &service.config).await?;
+    let image = image(request, &service).await?;
     let Answer { scored, model, view } = answer(&camera, Input::Image(image, applied)).await?;
     let threshold = model.detector.threshold();
     let place = view.map_or([0.0, 0.0, 1.0, 1.0], |view| view.place());
@@ -162,7 +163,7 @@ pub(super) async fn heat_map(
     request: Request,
 ) -> Result<Response, Problem> {
     let applied = asked_regions(&camera, text.as_deref())?;
-    let image = image(request, &service.config).await?;
+    let image = image(request, &service).await?;
     let Answer { scored, view, .. } = answer(&camera, Input::Image(image, applied)).await?;
     let picture = drawn(&service, move || {
         let largest = scored.heat_map().map_or(0.0, |map| map.largest());

@@ -11,6 +11,8 @@ use nae_infer::image::{self, ImageFormat};
 use nae_infer::input::decode_upright;
 use serde::Serialize;
 
+use super::super::private_folder::private_folder;
+
 /// The name of a file while it is being written, which no frame has.
 const UNFINISHED: &str = ".unfinished";
 
@@ -206,15 +208,6 @@ pub(super) fn gone(removed: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// Creates a folder that only this user can read, since it contains pictures of what the camera sees.
-pub(super) fn private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 fn png(frame: &[u8]) -> io::Result<Vec<u8>> {

@@ -43,9 +43,10 @@ use tracing::Span;
 use super::config::CameraConfig;
 use super::kept_file;
 use super::model::Models;
+use super::private_folder::private_folder;
 use super::regions::Sight;
 use collect::Offers;
-use collection::{Collection, Counts, private_folder};
+use collection::{Collection, Counts};
 use program::{Training, TrainingStatus};
 use shadow::{Shadow, ShadowStatus};
 

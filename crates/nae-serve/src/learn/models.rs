@@ -9,8 +9,9 @@ use axum::body::Bytes;
 
 use super::super::history::Slice;
 use super::super::model::Model;
+use super::super::private_folder::private_folder;
 use super::super::regions::Applied;
-use super::collection::{Counts, private_folder};
+use super::collection::Counts;
 use super::shadow::Shadow;
 use super::{Action, Learn, LearnError, MAX_REPORT, Phase, Record, TAKEN, lock, model_in, record_in, report_in};
 
@@ -54,7 +55,15 @@ impl Learn {
     pub(super) fn take(&self, file: &Path, report: Option<&Path>) -> Result<String, LearnError> {
         let model = self.open_model(file)?;
         private_folder(&self.folder.join("models"))?;
-        nae_onnx::file::write(model_in(&self.folder, &model.digest), &model.bytes)?;
+        let kept = model_in(&self.folder, &model.digest);
+        // The digest is a checksum of 32 bits, so that another model with the same can be made.
+        if std::fs::read(&kept).is_ok_and(|bytes| bytes[..] != model.bytes[..]) {
+            return Err(LearnError::Model(format!(
+                "it has the checksum {} of another model that is kept here, and models are known by their checksums: train it again",
+                model.digest
+            )));
+        }
+        nae_onnx::file::write(kept, &model.bytes)?;
         if let Some(report) = report
             && let Ok(bytes) = nae_onnx::file::read(report, MAX_REPORT)
         {
@@ -218,9 +227,13 @@ impl Learn {
         let mut record = inner.record.clone();
         record.rolled_back();
         record.write(&record_in(&self.folder))?;
+        let trains = matches!(record.phase, Phase::Training { .. });
         inner.record = record;
         drop(inner);
-        self.tidy();
+        // The model of a training that is just ending is kept already, and not recorded yet. The next action tidies.
+        if !trains {
+            self.tidy();
+        }
         Ok(())
     }
 

@@ -193,6 +193,30 @@ fn what_hangs_again_and_again_is_not_served_for_ever() {
     assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Err(Failure::GivenUp)));
 }
 
+/// A client with images that take long to decode could have the model of a camera without frames given up.
+#[test]
+fn the_preparation_of_requests_says_nothing_of_the_model() {
+    let timeout = Duration::from_secs(60);
+    let (scorer, lanes) = start(1, 1, timeout);
+    let overdue = |step: Step| {
+        for _ in 0..3 * STUCK_FOR_EACH {
+            let since = Instant::now().checked_sub(timeout).unwrap();
+            let mut state = scorer.shared.lock();
+            state.places[0].task = Some(Task { lane: 0, since, step: Step { since, ..step } });
+            state.lanes[0].busy += 1;
+            drop(state);
+            Shared::look(&scorer.shared);
+        }
+    };
+    overdue(Step::preparation(true));
+    assert_eq!((lanes[0].stuck(), lanes[0].is_working()), (3 * STUCK_FOR_EACH, true));
+    overdue(Step::preparation(false));
+    assert!(!lanes[0].is_working());
+    lanes[0].reopen();
+    overdue(Step::network(1));
+    assert!(!lanes[0].is_working());
+}
+
 /// As with a model that hangs now and then over a year.
 #[test]
 fn what_hangs_once_in_a_while_is_served_for_ever() {
