@@ -120,11 +120,45 @@ impl serial::Read for Line<'_> {
     }
 }
 
+/// An image on the line. The checksums are those of Python's `binascii.crc_hqx(image, 0xFFFF)`.
+fn framed(image: &[u8], checksum: u16) -> Vec<u8> {
+    [&[0xA5, 0x5A][..], image, &checksum.to_be_bytes()].concat()
+}
+
 #[test]
 fn images_start_at_the_sync_bytes() {
-    let mut source = SerialImages::new(Line(&[0x5A, 0xA5, 0xA5, 0x5A, 7, 8, 0xA5, 0x5A, 9]));
+    let sent = [&[0x5A, 0xA5][..], &framed(&[7, 8], 0x0590), &framed(&[9, 9], 0x36BF), &[0xA5, 0x5A, 9]].concat();
+    let mut source = SerialImages::new(Line(&sent));
     let mut image = [0; 2];
     assert_eq!(source.capture(&mut image), Ok(()));
     assert_eq!(image, [7, 8]);
-    assert_eq!(source.capture(&mut image), Err(ErrorKind::Overrun));
+    assert_eq!(source.capture(&mut image), Err(ErrorKind::Overrun), "the second has another checksum");
+}
+
+/// The images of a scene that does not move, with the sync bytes at different places among the pixels: after a byte was
+/// lost, the source could take these for the start of all later images.
+#[test]
+fn a_lost_byte_costs_one_image() {
+    let images: [([u8; 6], u16); 7] = [
+        ([1, 0xA5, 0x5A, 2, 3, 4], 0x24A4),
+        ([0xA5, 0x5A, 1, 2, 3, 4], 0xF2A6),
+        ([1, 2, 3, 4, 0xA5, 0x5A], 0x511B),
+        ([0xA5, 0x5A, 0xA5, 0x5A, 0xA5, 0x5A], 0x29AD),
+        ([1, 2, 3, 4, 5, 0xA5], 0x5295),
+        ([0x5A, 1, 2, 0xA5, 0xA5, 0x5A], 0xF0E7),
+        ([0, 0, 0, 0, 0, 0], 0x0E10),
+    ];
+    for (pixels, checksum) in images {
+        let one = framed(&pixels, checksum);
+        for lost in 0..one.len() {
+            let mut sent = one.repeat(6);
+            sent.remove(lost);
+            let (mut source, mut image, mut taken) = (SerialImages::new(Line(&sent)), [0; 6], 0);
+            while source.capture(&mut image) == Ok(()) {
+                assert_eq!(image, pixels, "lost {lost} of {one:?}");
+                taken += 1;
+            }
+            assert_eq!(taken, 5, "lost {lost} of {one:?}");
+        }
+    }
 }

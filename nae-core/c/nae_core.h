@@ -4,7 +4,8 @@
 
    Memory is the caller's: the library allocates nothing and keeps no state of its own. Functions that can fail return a
    `nae_core_status`. On an error the results are not written; the arena may have changed, and a model or an alarm that was
-   to be opened or started is closed. NULL is refused by every function, with NAE_CORE_STATUS_NULL. A pointer that is not
+   to be opened or started is closed. NULL is refused by every function, with NAE_CORE_STATUS_NULL, or with
+   NAE_CORE_STATUS_NOT_READY while the model is not open. A pointer that is not
    NULL must be valid for as many values as its function says, and what a function writes must not overlap what it reads.
 
    Numbers are those of every other target, bit for bit. The FPU, where there is one, must be on and in the state that
@@ -48,7 +49,8 @@ enum nae_core_status
   // A .nae file of another version of the format than this library reads. Additions to the format do not change its
   // version: a newer file can also be refused with HEADER or LAYER.
   NAE_CORE_STATUS_VERSION = 6,
-  // The file is shorter or longer than the length in its header.
+  // The file is shorter or longer than the length in its header; or, of any function, what a pointer and a length describe
+  // passes the end of the address space.
   NAE_CORE_STATUS_LENGTH = 7,
   // The checksum is wrong: the file was altered.
   NAE_CORE_STATUS_CHECKSUM = 8,
@@ -129,6 +131,9 @@ typedef struct nae_core_info {
   uint32_t calibration_count;
   // 1 for a model that takes 8-bit values, 0 for one that takes floats.
   int32_t is_int8;
+  // 1 if the device makes samples by steps that the file does not contain, such as a crop or the columns of a table; 0 if a
+  // sample is an image of the model's size.
+  int32_t is_prepared;
   // Scale of 8-bit values: a value q represents scale * (q - zero_point). NaN for a model that takes floats.
   float scale;
   // Zero point of 8-bit values, see `scale`; 0 for a model that takes floats.
@@ -220,7 +225,8 @@ nae_core_status nae_core_p_value(const struct nae_core_model *model, float energ
 nae_core_status nae_core_threshold(const struct nae_core_model *model, float false_positive_rate, float *threshold);
 
 // Scores pixels of a camera: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a pixel
-// side by side (HWC). This works for every model: the library converts pixels to the model's range or 8-bit values.
+// side by side (HWC). The library converts pixels to the range and type of any
+// model whose samples are images (`is_prepared` of its `nae_core_info` is 0).
 //
 // `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The
 // arena is working memory: its previous contents do not matter, and it may be used otherwise between two scores. Its

@@ -41,7 +41,7 @@ fn main() -> ! {
     loop {
         match watch.capture().and_then(|()| watch.judge()) {
             Ok(report) => defmt::info!("{}", report),
-            // A byte was lost: the next sync bytes start the next image.
+            // Bytes were lost; the next image with the right checksum is taken.
             Err(Fault::Source(_)) => defmt::warn!("no image"),
             Err(Fault::Engine(error)) => defmt::error!("{}", error),
             Err(Fault::Pin(error)) => match error {},

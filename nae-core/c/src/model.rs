@@ -70,6 +70,9 @@ pub struct Info {
     pub calibration_count: u32,
     /// 1 for a model that takes 8-bit values, 0 for one that takes floats.
     pub is_int8: i32,
+    /// 1 if the device makes samples by steps that the file does not contain, such as a crop or the columns of a table; 0 if a
+    /// sample is an image of the model's size.
+    pub is_prepared: i32,
     /// Scale of 8-bit values: a value q represents scale * (q - zero_point). NaN for a model that takes floats.
     pub scale: f32,
     /// Zero point of 8-bit values, see `scale`; 0 for a model that takes floats.
@@ -172,6 +175,7 @@ pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info)
             arena_words_u8: arena_words_u8(model),
             calibration_count: model.calibration().map_or(0, |calibration| calibration.count() as u32),
             is_int8: i32::from(image.is_some()),
+            is_prepared: i32::from(model.is_prepared()),
             scale: image.map_or(f32::NAN, |image| image.scale()),
             zero_point: image.map_or(0, |image| i32::from(image.zero_point())),
             low: model.preprocessing().low(),

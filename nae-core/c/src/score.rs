@@ -85,7 +85,8 @@ unsafe fn call<'a, T: 'a>(
 }
 
 /// Scores pixels of a camera: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a pixel
-/// side by side (HWC). This works for every model: the library converts pixels to the model's range or 8-bit values.
+/// side by side (HWC). The library converts pixels to the range and type of any
+/// model whose samples are images (`is_prepared` of its `nae_core_info` is 0).
 ///
 /// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The
 /// arena is working memory: its previous contents do not matter, and it may be used otherwise between two scores. Its

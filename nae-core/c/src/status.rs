@@ -25,7 +25,8 @@ pub enum Status {
     /// A .nae file of another version of the format than this library reads. Additions to the format do not change its
     /// version: a newer file can also be refused with HEADER or LAYER.
     Version = 6,
-    /// The file is shorter or longer than the length in its header.
+    /// The file is shorter or longer than the length in its header; or, of any function, what a pointer and a length describe
+    /// passes the end of the address space.
     Length = 7,
     /// The checksum is wrong: the file was altered.
     Checksum = 8,

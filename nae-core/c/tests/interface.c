@@ -69,6 +69,7 @@ static void score(const char *path) {
   EXPECT(nae_core_open(&model, bytes, length) == NAE_CORE_STATUS_OK);
   EXPECT(nae_core_describe(&model, &info) == NAE_CORE_STATUS_OK);
   EXPECT(info.image_len == info.channels * info.height * info.width && info.calibration_count > 0);
+  EXPECT(info.is_prepared == 0);
   EXPECT(info.operations > info.multiply_accumulates && info.multiply_accumulates > 0 && info.low == 0 && info.high == 1);
   uint32_t *arena = guarded(info.arena_words_u8);
   for (size_t at = 0; at < size; at += info.image_len) {

@@ -68,7 +68,7 @@ impl Energy {
     ///
     /// # Errors
     /// [`EnergyError::Empty`] if the image is empty; [`EnergyError::ReconstructionLength`] if the lengths differ;
-    /// [`EnergyError::NonFinite`] if the scales differ by more than a factor of 2¹⁶, the energy is [`Energy::Ssim`], or
+    /// [`EnergyError::NonFinite`] if the scales' exponents of two differ by more than 16, the energy is [`Energy::Ssim`], or
     /// the result is not finite.
     pub fn evaluate_i8(
         self,

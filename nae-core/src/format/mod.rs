@@ -114,7 +114,7 @@
 //! - scratch memory is apart from all of these;
 //! - all floats are finite;
 //! - no sum of an 8-bit layer can exceed 32 bits;
-//! - the scales of an 8-bit image and its reconstruction are within a factor of 2¹⁶;
+//! - the exponents of two of the scales of an 8-bit image and its reconstruction differ by at most 16;
 //! - the threshold is the one that the calibration gives for the rate;
 //! - unused fields of the header and of the layers are zero.
 //!

@@ -1,5 +1,6 @@
-//! Checks that a layer's parameters lie inside the file, that their number is right, and that they cannot lead the
-//! kernels beyond the range of their numbers. All functions are `const`.
+//! Checks that a layer's parameters lie inside the file, that their number is right, and that sums of products stay in
+//! the range of their numbers. A multiplier far above the range of 8-bit values is not refused: where a kernel rounds
+//! twice, its shift wraps, so that results that would saturate have other values. All functions are `const`.
 
 use super::validate::inside;
 use super::{Geometry, Int8Linear, LayerFault, Linear, Operation, Pair, Record, Span};

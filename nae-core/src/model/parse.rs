@@ -19,6 +19,7 @@ pub struct Model<'a> {
     parameters: &'a [u8],
     contract: Contract<CalibrationView<'a>>,
     element: Element,
+    prepared: bool,
     latent: usize,
     latent_record: Option<Record>,
     arena_len: usize,
@@ -78,6 +79,7 @@ impl<'a> Model<'a> {
                 header.threshold,
             ),
             element: header.element,
+            prepared: header.prepared,
             latent: header.latent,
             latent_record,
             arena_len: header.arena_words,
@@ -96,6 +98,12 @@ impl<'a> Model<'a> {
     /// Shape of the image and of its reconstruction.
     pub const fn input_shape(&self) -> Shape {
         self.contract.input
+    }
+
+    /// Whether the device makes samples by steps that the file does not contain, such as a crop or the columns of a table
+    /// ([`Header::prepared`]). An image that is only resized to the input is then no sample of the model.
+    pub const fn is_prepared(&self) -> bool {
+        self.prepared
     }
 
     /// Shape of the latent code, if the model has marked it.
