@@ -1,12 +1,16 @@
 //! Warnings that affect how far a run's model can be trusted. Warnings about the data itself are in
 //! [`Collection::warnings`](nae_data::own::Collection::warnings).
 
+use burn::module::Module as _;
+use burn::tensor::Device;
 use nae_core::energy::Energy;
 
 use crate::config::methods::MethodKind;
-use crate::energy::mean as mean_energy;
+use crate::energy::{distance, mean as mean_energy};
 use crate::eval::table::{NEIGHBOURS_COLUMN, Row, Table};
+use crate::methods::Networks;
 use crate::run::Prepared;
+use crate::tensors::Batches as _;
 use crate::train::Outcome;
 use nae_data::{ImageSet, Repeated, Split};
 
@@ -24,21 +28,10 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     warnings.extend(copies(split, prepared.config.source().samples()));
-    let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
-    // This comparison does not apply to distances: normal data may be as far from each other as from their mean.
-    let trained = !prepared.config.method().is_fitted();
-    if trained
-        && outcome.model.reconstructs()
-        && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column()))
-    {
+    if let Some(reached) = reconstruction_error(prepared, outcome, table) {
         let energy = prepared.config.architecture().energy();
-        warnings.extend(learnt_nothing(
-            &split.test,
-            &split.train.mean(),
-            energy,
-            reached,
-            prepared.config.source().samples(),
-        ));
+        let noun = prepared.config.source().samples();
+        warnings.extend(learnt_nothing(&split.test, &split.train.mean(), energy, reached, noun));
     }
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
@@ -52,6 +45,30 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     }
     warnings.extend(neighbours_better(table, prepared.config.method()));
     warnings
+}
+
+/// The number of test images whose reconstruction error stands for all.
+const RECONSTRUCTED: usize = 500;
+
+/// The mean reconstruction error of normal test images: of the autoencoder, if the method has one that is trained first or
+/// within. `None` for other scores, and for distances, since normal data may be as far from each other as from their mean.
+fn reconstruction_error(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Option<f64> {
+    let (method, test) = (prepared.config.method(), &prepared.split.test);
+    match outcome.model.networks() {
+        _ if method.is_fitted() => None,
+        Some(Networks::Autoencoder(_) | Networks::Codes(_)) => {
+            let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { method };
+            table.normal_energy.get(&format!("{}_energy", first.column())).copied()
+        }
+        // A generator whose images are all black gives small distances of latents.
+        Some(Networks::Latents { autoencoder, .. }) => {
+            let x = test.batch(&test.evenly(RECONSTRUCTED), &Device::flex());
+            let autoencoder = autoencoder.valid();
+            let errors = distance(autoencoder.energy(), x.clone(), autoencoder.reconstruct(x)).into_data();
+            Some(mean_energy(&errors.iter::<f32>().collect::<Vec<_>>()))
+        }
+        _ => None,
+    }
 }
 
 /// If each of the training data occurs so often on average, copies are in the nature of the data.
