@@ -72,7 +72,7 @@ impl Models {
         let file = ModelFile::parse(bytes, &limits)
             .map_err(|error| OpenError::Model { path: path.to_owned(), error: Box::new(error) })?;
         let detector = builder.load(&file, path)?;
-        let digest = format!("{:08x}", crc32fast::hash(file.bytes()));
+        let digest = digest(file.bytes());
         let model = Arc::new(Model {
             detector,
             card: file.card().entries().iter().map(|entry| (entry.name, entry.text.clone())).collect(),
@@ -95,6 +95,11 @@ impl Models {
         // A missing or additional entry does no harm.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a model's file is known by: its CRC-32, in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(bytes))
 }
 
 impl Model {

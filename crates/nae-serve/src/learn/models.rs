@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 
 use super::super::history::Slice;
-use super::super::model::Model;
+use super::super::model::{Model, digest};
 use super::super::private_folder::private_folder;
 use super::super::regions::Applied;
 use super::collection::Counts;
@@ -56,8 +56,9 @@ impl Learn {
         let model = self.open_model(file)?;
         private_folder(&self.folder.join("models"))?;
         let kept = model_in(&self.folder, &model.digest);
-        // The digest is a checksum of 32 bits, so that another model with the same can be made.
-        if std::fs::read(&kept).is_ok_and(|bytes| bytes[..] != model.bytes[..]) {
+        // The digest is a checksum of 32 bits, so that another model with the same can be made. A damaged file has another.
+        let is_another = |bytes: Vec<u8>| bytes[..] != model.bytes[..] && digest(&bytes) == model.digest;
+        if std::fs::read(&kept).is_ok_and(is_another) {
             return Err(LearnError::Model(format!(
                 "it has the checksum {} of another model that is kept here, and models are known by their checksums: train it again",
                 model.digest

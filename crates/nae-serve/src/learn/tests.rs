@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::config::{Config, Flags};
+use super::super::model::digest;
 use super::*;
 
 /// Learning in this folder, with this record.
@@ -169,4 +170,46 @@ fn models_that_a_damaged_record_left_stay_when_the_frames_are_deleted() {
     let learn = opened_again(&own);
     learn.start(None);
     assert!(file.exists(), "also after a restart");
+}
+
+/// The thread of a training keeps the new model first, and records it then.
+#[test]
+fn a_roll_back_leaves_the_model_of_a_training_that_is_just_ending() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::default();
+    record.swapped("0000000a".into());
+    record.phase = Phase::Training { seconds: 60.0, starts: 1 };
+    let own = learn(folder.path(), &record);
+    let new = model_in(&own.folder, "0000000b");
+    std::fs::create_dir_all(new.parent().unwrap()).unwrap();
+    std::fs::write(&new, "a model").unwrap();
+    own.rolled_back().unwrap();
+    assert!(new.exists());
+    own.change(|record| record.phase = Phase::Collected).unwrap();
+    own.tidy();
+    assert!(!new.exists());
+}
+
+/// It would be in use after the next start without a trial.
+#[test]
+fn a_model_with_the_checksum_of_another_does_not_replace_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = learn(folder.path(), &Record::default());
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
+    let bytes = std::fs::read(model).unwrap();
+    let mut other = bytes.clone();
+    // The polynomial of CRC-32, the bits of each byte from the lowest on: its multiples change no checksum.
+    let half = other.len() / 2;
+    other[half..].iter_mut().zip([0x41, 0x06, 0x71, 0xDB, 0x01]).for_each(|(byte, change)| *byte ^= change);
+    let digest = digest(&bytes);
+    let kept = model_in(&own.folder, &digest);
+    std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    std::fs::write(&kept, &other).unwrap();
+    let error = own.take(Path::new(model), None).unwrap_err().to_string();
+    assert!(error.contains(&format!("it has the checksum {digest} of another model")), "{error}");
+    assert_eq!(std::fs::read(&kept).unwrap(), other);
+    // A damaged file is replaced.
+    std::fs::write(&kept, "garbage").unwrap();
+    assert_eq!(own.take(Path::new(model), None).unwrap(), digest);
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes);
 }
