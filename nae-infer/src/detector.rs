@@ -127,9 +127,9 @@ pub enum OpenError {
     },
     /// The calibration cannot give a threshold for the requested false-positive rate.
     #[error(
-        "{}: false-positive rate {rate}: {error} (this model has {count}, enough for rates from {:.2e})",
+        "{}: false-positive rate {rate}: {error} (this model has {count}, enough for rates from 1/{})",
         path.display(),
-        1.0 / (*count as f64 + 1.0)
+        *count + 1
     )]
     FalsePositiveRate {
         /// The file.

@@ -734,7 +734,7 @@ fn verdicts_follow_the_rate() {
     let error = Detector::builder().false_positive_rate(0.001).read(onnx, "m.onnx").err().unwrap().to_string();
     assert_eq!(
         error,
-        "m.onnx: false-positive rate 0.001: the false-positive rate is below 1/(n + 1): more energies are needed (this model has 400, enough for rates from 2.49e-3)"
+        "m.onnx: false-positive rate 0.001: the false-positive rate is below 1/(n + 1): more energies are needed (this model has 400, enough for rates from 1/401)"
     );
 }
 

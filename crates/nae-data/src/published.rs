@@ -207,6 +207,23 @@ mod tests {
         assert!(said.contains("expected 50000 images to train and 10000 to test, found 400 images to train"), "{said}");
     }
 
+    /// The most likely fault of a download.
+    #[test]
+    fn of_a_damaged_archive_the_original_is_named() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("mnist");
+        std::fs::create_dir(&folder).expect("made");
+        for content in [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x01"[..], b"not found", b""] {
+            for name in ["train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"] {
+                std::fs::write(folder.join(format!("{name}-ubyte.gz")), content).expect("written");
+            }
+            let source = crate::Source::Mnist;
+            let error = source.load(Some(place.path()), &source.form(), crate::own::Corrupt::Refuse);
+            let said = error.expect_err("damaged").to_string();
+            assert!(said.contains("ubyte.gz") && said.contains("SHA-256"), "{said}");
+        }
+    }
+
     #[test]
     fn every_file_is_named_with_its_digest() {
         let said = CELEBA.remedy("CelebA");

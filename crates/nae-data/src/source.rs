@@ -172,8 +172,18 @@ impl Named {
     /// The same error about the set's files, followed by where the original ones are.
     fn with_remedy(&self, error: DataError) -> DataError {
         match &self.published {
-            // Other files do not help where the system refuses these.
-            Some(published) if matches!(error.kind(), None | Some(ErrorKind::NotFound)) => {
+            // Other files do not help where the system refuses these. The other kinds are of a damaged archive.
+            Some(published)
+                if matches!(
+                    error.kind(),
+                    None | Some(
+                        ErrorKind::NotFound
+                            | ErrorKind::UnexpectedEof
+                            | ErrorKind::InvalidInput
+                            | ErrorKind::InvalidData
+                    )
+                ) =>
+            {
                 error.with_remedy(&published.remedy(self.title))
             }
             _ => error,

@@ -111,9 +111,10 @@ fn turned_size(bytes: &[u8], limits: Limits) -> Result<(u32, u32), ImageError> {
 fn opened(bytes: &[u8], limits: Limits) -> Result<(impl ImageDecoder, Orientation), ImageError> {
     let mut of_header = limits.clone();
     of_header.max_alloc = Some(MAX_HEADER);
-    // Some decoders count the pixels here, too.
+    // Other decoders count the pixels here, too; and a long text in a PNG must not give its colour profile more memory.
+    let is_png = image::guess_format(bytes).is_ok_and(|format| format == ImageFormat::Png);
     opened_in(bytes, of_header).or_else(|error| match error {
-        ImageError::Limits(_) => opened_in(bytes, limits),
+        ImageError::Limits(_) if !is_png => opened_in(bytes, limits),
         error => Err(error),
     })
 }
@@ -185,6 +186,13 @@ mod tests {
         [&b"II*\0\x08\0\0\0\x01\0"[..], &tag].concat()
     }
 
+    /// The CRC-32 of a PNG's chunk.
+    fn checksum(chunk: &[u8]) -> u32 {
+        !chunk.iter().fold(u32::MAX, |sum, &byte| {
+            (0..8).fold(sum ^ u32::from(byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xEDB8_8320 } else { 0 })
+        })
+    }
+
     /// A colour profile of 64 MiB takes 64 KiB in a file.
     #[test]
     fn a_colour_profile_takes_no_memory() {
@@ -203,6 +211,14 @@ mod tests {
             assert_eq!(dimensions(&bytes).unwrap(), (48, 32));
             assert_eq!(decode_upright(&bytes).unwrap().to_rgb8(), picture());
         }
+        // With a text of 17 MiB behind the header, an IHDR chunk of 25 bytes after the signature of 8.
+        let text = [&b"tEXt"[..], b"Comment\0", &vec![b' '; 17 << 20]].concat();
+        let length = (text.len() - 4) as u32;
+        let chunk = [&length.to_be_bytes()[..], &text, &checksum(&text).to_be_bytes()].concat();
+        let bytes = with_profile(64 << 20);
+        let bytes = [&bytes[..33], &chunk, &bytes[33..]].concat();
+        let kept = opened(&bytes, limits()).is_ok_and(|(mut decoder, _)| decoder.icc_profile().unwrap().is_some());
+        assert!(!kept);
     }
 
     fn written(mut encoder: impl ImageEncoder, exif: Vec<u8>) {

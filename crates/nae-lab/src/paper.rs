@@ -169,7 +169,7 @@
 //! | noise of the latent chain for D_z = 3 | 0.1 | 0.1 or 0.2, by notebook | the text |
 //! | the figure "density estimation" | – | a VAE of D_z = 1 and 3, an autoencoder of D_z = 3 that ends in tanh | D_z = 2 and 3, linear |
 //! | training and validation images of digits held out | 10% at random validate | the first 50,000 images train, the last 10,000 validate | the text |
-//! | dequantization | for image data | for CIFAR-10 and CelebA; the loader of MNIST against other data ignores its setting | for all but digits held out |
+//! | dequantization | for image data | for CIFAR-10 and CelebA; the loader of MNIST against other data ignores its setting | for all but digits held out, and of these for GANomaly, which does not train without it |
 //! | CelebA's images mirrored | not named | at random | not |
 //! | CIFAR-10's and ImageNet32's images mirrored | not named | at random for CIFAR-10, no code for ImageNet32 | at random |
 //! | the temperature's learning | T, by Adam | log T | log T |

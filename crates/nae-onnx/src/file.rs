@@ -197,7 +197,21 @@ fn temporary(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileError, check_output, check_write, lock, read, write};
+    use super::{FileError, TEMPORARY, check_output, check_write, lock, read, remove_incomplete, write};
+
+    #[test]
+    fn files_of_killed_programs_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [format!("{TEMPORARY}x1"), "model.onnx".into(), ".hidden".into()] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(folder.path().join(format!("{TEMPORARY}folder"))).unwrap();
+        remove_incomplete(folder.path()).unwrap();
+        let mut left: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".hidden", ".nae-folder", "model.onnx"]);
+    }
 
     #[test]
     fn replaces_whole_files_and_names_the_path() {

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     }
     if let Some(path) = &config.alarm_log {
         // Alarms wait for it, so that this is no reason not to start.
-        if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
+        if let Err(error) = opened(path) {
             tracing::warn!(%error, "cannot write to the alarm log {}: alarms wait until it can be written", path.display());
         }
         receivers.push(Box::new(Log(path.clone())));
@@ -87,7 +87,7 @@ impl Receiver for Log {
 
     fn send(&mut self, alarm: &str) -> Result<(), String> {
         let write = || {
-            let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.0)?;
+            let mut file = opened(&self.0)?;
             // Several cameras may share this file. If the file system does not support locks, each line is still
             // appended whole.
             let _ = file.lock();
@@ -98,6 +98,11 @@ impl Receiver for Log {
         };
         write().map_err(|error: std::io::Error| format!("{}: {error}", self.0.display()))
     }
+}
+
+/// Opens an alarm log.
+fn opened(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).open(path)
 }
 
 /// Whether a file is empty or ends in a newline.

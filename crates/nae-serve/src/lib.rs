@@ -171,10 +171,12 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
         // Without the lock, they may be those of another service.
-        if lock.is_some()
-            && let Err(error) = nae_onnx::file::remove_incomplete(folder)
-        {
-            tracing::warn!(%error, "incomplete files in {} are not removed", folder.display());
+        for folder in ["", "pictures", "learn"].map(|part| folder.join(part)).iter().filter(|_| lock.is_some()) {
+            if let Err(error) = nae_onnx::file::remove_incomplete(folder)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "incomplete files in {} are not removed", folder.display());
+            }
         }
     }
     if config.cameras.iter().all(|camera| camera.state != config.state) && journal::is_in(&config.state) {

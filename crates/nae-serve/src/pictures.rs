@@ -159,7 +159,6 @@ impl Pictures {
     pub(crate) fn open(state: &Path, limit: u64) -> io::Result<Self> {
         let folder = state.join("pictures");
         private_folder(&folder)?;
-        nae_onnx::file::remove_incomplete(&folder)?;
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&folder)? {
             let entry = entry?;

@@ -11,7 +11,9 @@
 //! hang, images are scored one by one until one succeeds. If there are several lanes, the place of a slow batch in the
 //! pool is given to another thread, and no further batch of its lane is started meanwhile, so that other cameras
 //! continue; after the lane's time limit, the thread is given up, and its jobs remain without an answer. A lane that
-//! repeatedly loses threads without any score in between is given up itself. A panic of a backend is converted to an
+//! repeatedly loses threads without any score in between is given up itself. Threads that are lost while they decode the
+//! image of a request do not count for that: the client chose the image. Requests are refused while as many of these
+//! as the pool has are still at work. A panic of a backend is converted to an
 //! error before it reaches this module.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -101,7 +103,16 @@ struct State {
     turn: usize,
     /// The number of threads started so far, which identifies each.
     hired: u64,
+    /// The threads that were given up while they decoded the image of a request, and have not ended yet, and their lanes.
+    decoding: Vec<(u64, usize)>,
     closed: bool,
+}
+
+impl State {
+    /// The number of threads of a lane that were given up while they decoded the image of a request.
+    fn still_decoding(&self, lane: usize) -> usize {
+        self.decoding.iter().filter(|(_, of)| *of == lane).count()
+    }
 }
 
 #[derive(Default)]
@@ -113,7 +124,8 @@ struct LaneState {
     overdue: usize,
     /// The number of threads given up so far.
     stuck: usize,
-    /// The number of threads given up since the last exchange of the model or its last score.
+    /// The number of threads given up since the last exchange of the model or its last score, except while they decoded
+    /// the image of a request.
     stuck_of_model: usize,
     /// The model that scored last, and the time that it took for an image.
     pace: Option<(Weak<Model>, Duration)>,
@@ -200,6 +212,7 @@ impl Scorer {
             overdue: Vec::new(),
             turn: 0,
             hired: 0,
+            decoding: Vec::new(),
             closed: false,
         };
         let shared = Arc::new(Shared { lanes, threads, state: Mutex::new(state), changed: Condvar::new() });
@@ -331,7 +344,12 @@ impl Shared {
     fn work(&self, place: usize, thread: u64) {
         while let Some((lane, first)) = self.take(place) {
             let model = self.lanes[lane].model.load_full();
+            let is_full = !first.is_frame() && self.lock().still_decoding(lane) >= self.threads;
             let has_scored = match &model {
+                Some(_) if is_full => {
+                    (first.reply)(Err(Failure::Busy));
+                    false
+                }
                 Some(model) => self.score(model, first, Worker { lane, place, thread }),
                 None => {
                     // The model was removed while the job waited.
@@ -351,7 +369,11 @@ impl Shared {
     /// Scores a batch that begins with `first`, and sends the results. Returns whether there was any score.
     fn score(&self, model: &Arc<Model>, first: Job, worker: Worker) -> bool {
         let detector = &model.detector;
-        let most = if first.is_frame() { 1 } else { self.lock().lanes[worker.lane].most(model) };
+        let most = {
+            let state = self.lock();
+            let one_by_one = first.is_frame() || state.still_decoding(worker.lane) > 0;
+            if one_by_one { 1 } else { state.lanes[worker.lane].most(model) }
+        };
         let (mut batch, mut replies) = (Vec::new(), Vec::new());
         let mut has_scored = false;
         let (begun, mut count, mut next) = (Instant::now(), 0, Some(first));
@@ -455,6 +477,7 @@ impl Shared {
             }
             return true;
         }
+        state.decoding.retain(|(decoding, _)| *decoding != thread);
         // If it is not in the list, it was given up.
         if let Some(at) = state.overdue.iter().position(|overdue| overdue.thread == thread) {
             let lane = state.overdue.swap_remove(at).lane;
@@ -486,7 +509,7 @@ impl Shared {
                 (Some(_), None) => false,
                 (Some(thread), Some(Task { lane, since, step })) => {
                     if step.is_stuck(shared.lanes[lane].timeout) {
-                        stuck.push((lane, step));
+                        stuck.push((lane, step, thread));
                     } else if shared.has_several() && since.elapsed() >= LONG {
                         state.overdue.push(Overdue { thread, lane, step });
                         state.lanes[lane].overdue += 1;
@@ -505,9 +528,12 @@ impl Shared {
         let is_stuck = |overdue: &Overdue| overdue.step.is_stuck(shared.lanes[overdue.lane].timeout);
         for overdue in state.overdue.extract_if(.., |overdue| is_stuck(overdue)).collect::<Vec<_>>() {
             state.lanes[overdue.lane].overdue -= 1;
-            stuck.push((overdue.lane, overdue.step));
+            stuck.push((overdue.lane, overdue.step, overdue.thread));
         }
-        for &(lane, step) in &stuck {
+        for &(lane, step, thread) in &stuck {
+            if step.prepares_request {
+                state.decoding.push((thread, lane));
+            }
             let own = &mut state.lanes[lane];
             let before = shared.is_given_up(own);
             own.stuck += 1;
@@ -524,7 +550,7 @@ impl Shared {
         if let Some(error) = failed {
             tracing::error!(%error, "no thread to score");
         }
-        for (lane, step) in stuck {
+        for (lane, step, _) in stuck {
             let LaneSettings { camera, timeout, .. } = &shared.lanes[lane];
             if step.prepares_request {
                 tracing::error!(%camera, ?timeout, "the image of a request takes too long to decode: its thread is given up");

@@ -81,11 +81,12 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         // Without a file, the tables are the only result of hours.
         comparisons.iter().zip(&results).try_for_each(|(comparison, result)| print(comparison, result))?;
     }
-    drop(notebook);
     if let Some(path) = &args.output {
         // The output contains all parts of these; another interrupted command may have kept some of its own.
         journal::remove(&partial(path), &digests)?;
     }
+    // Its lock is held until here.
+    drop(notebook);
     Ok(Done::Whole)
 }
 

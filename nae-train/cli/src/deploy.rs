@@ -246,7 +246,7 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
     Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), graph))
 }
 
-/// Checks that the model, of this `provenance`, is one of the run in `path`: another division of the data, or others, would
+/// Checks that the model, of this `metadata`, is one of the run in `path`: another division of the data, or others, would
 /// calibrate it with what it was trained on.
 fn check_run(path: &Path, prepared: &Prepared, metadata: &ModelMetadata) -> anyhow::Result<()> {
     let of = |seed: u64, data: &str, sha256: &str| format!("seed {seed} and data \"{data}\" of SHA-256 {sha256}");

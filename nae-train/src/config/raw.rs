@@ -179,9 +179,9 @@ impl RawConfig {
                 require("data.source.own.tiles.top_k", *top_k, "1 to 65536", |k| (1..=1 << 16).contains(k))
             }
             (Source::Table(OwnTable { window: Some(RowWindow { rows, stride }), .. }), None)
-                if !(1..=1 << 16).contains(rows) || !(1..=1 << 16).contains(stride) =>
+                if !(1..=1 << 16).contains(rows) || !(1..=*rows).contains(stride) =>
             {
-                let expected = "1 to 65536 rows, and as many from one to the next";
+                let expected = "1 to 65536 rows, and at most as many from one to the next";
                 let found = format!("{rows} and {stride}");
                 Err(ConfigError { key: "data.source.table.window", expected, found })
             }

@@ -102,8 +102,12 @@ impl Journal {
     /// # Errors
     /// [`RunFolderError`] if it cannot be opened.
     pub fn open(path: &Path, digest: String) -> Result<Self, RunFolderError> {
+        Self::of(opened(path)?, path, digest)
+    }
+
+    /// Removes an incomplete last line.
+    fn of(mut file: File, path: &Path, digest: String) -> Result<Self, RunFolderError> {
         let io = |cause: io::Error| RunFolderError::at(path, cause);
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).and_then(|_| file.set_len(whole(&bytes) as u64)).map_err(io)?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file), digest })
@@ -115,13 +119,13 @@ impl Journal {
     /// # Errors
     /// [`RunFolderError`] if it cannot be opened, or another process has opened it so.
     pub fn open_alone(path: &Path, digest: String) -> Result<Self, RunFolderError> {
-        let journal = Self::open(path, digest)?;
-        let locked = journal.file.lock().unwrap_or_else(PoisonError::into_inner).try_lock();
-        if matches!(locked, Err(TryLockError::WouldBlock)) {
+        // Before anything of the file is read: the other process may be about to append a line.
+        let file = opened(path)?;
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let problem = "another process writes to this file; wait for its end, or give another file";
             return Err(RunFolderError::at(path, problem));
         }
-        Ok(journal)
+        Self::of(file, path, digest)
     }
 
     /// Later entries are written with `digest`.
@@ -145,6 +149,12 @@ impl Journal {
             io(cause)
         })
     }
+}
+
+/// Opens the file for reading and appending, and makes it if there is none.
+fn opened(path: &Path) -> Result<File, RunFolderError> {
+    let file = OpenOptions::new().create(true).read(true).append(true).open(path);
+    file.map_err(|cause| RunFolderError::at(path, cause))
 }
 
 /// The length of the complete lines.
@@ -194,7 +204,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("parts.jsonl");
         let mut first = Journal::open_alone(&path, "a".to_owned()).expect("opens");
+        // As if the first was about to write the rest of a line.
+        fs::write(&path, "{\"digest\": ").expect("writes");
         let message = Journal::open_alone(&path, "b".to_owned()).expect_err("is taken").to_string();
+        assert_eq!(fs::read_to_string(&path).expect("reads"), "{\"digest\": ", "it is left as it is");
+        fs::write(&path, "").expect("writes");
         assert!(message.contains("parts.jsonl: another process writes to this file"), "{message}");
         first.append(&Entry { number: 1 }).expect("writes");
         first.change_digest("c".to_owned());

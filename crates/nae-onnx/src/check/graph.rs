@@ -282,7 +282,8 @@ impl Operator {
 }
 
 impl OnnxGraph {
-    /// The number of weights and biases: the float elements of constants that nodes compute with. Single numbers that
+    /// The number of weights and biases: the float elements of constants that nodes compute with, also those that a
+    /// quantized model has as 8-bit values. Single numbers that
     /// values are multiplied or shifted by, such as the 1/D of a mean, are not counted.
     pub fn parameters(&self) -> usize {
         let weights: BTreeSet<ValueId> = self

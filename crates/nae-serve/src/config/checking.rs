@@ -130,9 +130,9 @@ impl FoundSettings {
         for (role, name) in TOKENS {
             let Some(token) = self.secret(name) else { continue };
             // A header of a request cannot have others.
-            if !token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+            if !token.expose().bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
                 self.problems
-                    .push(format!("`{name}`: expected one line of letters, digits and signs of ASCII, without blanks"));
+                    .push(format!("`{name}`: expected one line of letters, digits, signs and blanks of ASCII"));
             }
             if tokens.iter().any(|(_, other)| *other == token) {
                 self.problems.push(format!("`{name}`: expected a token of its own, found that of another role"));

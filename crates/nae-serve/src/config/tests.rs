@@ -469,7 +469,7 @@ fn a_token_has_one_role() {
     assert_eq!(roles, [Some(Role::Operate), Some(Role::Score), Some(Role::Look), None, None, None]);
     let error = read(None, &[], flags("images")).unwrap_err();
     assert_eq!(error, "`look_token_file`: expected a token of its own, found that of another role");
-    for never in ["pässwort", "two\nlines", "a blank"] {
+    for never in ["pässwort", "two\nlines", "a\ttab"] {
         let error = read(None, &[], flags(never)).unwrap_err();
         assert!(error.contains("`look_token_file`: expected one line of letters"), "{error}");
     }

@@ -210,11 +210,25 @@ fn the_preparation_of_requests_says_nothing_of_the_model() {
     };
     overdue(Step::preparation(true));
     assert_eq!((lanes[0].stuck(), lanes[0].is_working()), (3 * STUCK_FOR_EACH, true));
+    assert_eq!(scorer.shared.lock().still_decoding(0), 3 * STUCK_FOR_EACH);
     overdue(Step::preparation(false));
     assert!(!lanes[0].is_working());
     lanes[0].reopen();
     overdue(Step::network(1));
     assert!(!lanes[0].is_working());
+}
+
+/// Otherwise each slow image of a client would take another thread and the memory of its pixels.
+#[test]
+fn no_image_of_a_request_is_begun_while_lost_threads_still_decode_as_many() {
+    let (scorer, lanes) = start(1, 2, LATER);
+    let client = Arc::new(());
+    let answer = || request(&lanes[0], &client, 1.0).recv_timeout(LATER);
+    for (decoding, expected) in [(1, Ok(0.25)), (2, Err(Failure::Busy)), (0, Ok(0.25))] {
+        scorer.shared.lock().decoding = (0..decoding).map(|thread| (1000 + thread, 0)).collect();
+        assert_eq!(answer(), Ok(expected));
+        assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)));
+    }
 }
 
 /// As with a model that hangs now and then over a year.

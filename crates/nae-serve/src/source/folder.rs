@@ -83,9 +83,10 @@ impl Folder {
         let failed = |error: &dyn std::fmt::Display| Lost::Failed(format!("{}: {error}", path.display()));
         let (sender, events) = channel();
         let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
+        // Comes first: if the folder is replaced meanwhile, the other is watched, and opened again at the first look.
+        let identity = std::fs::metadata(path).map(|metadata| Identity::of(&metadata)).map_err(|e| failed(&e))?;
         // Starts before the listing, so that no file is missed in between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
-        let identity = std::fs::metadata(path).map(|metadata| Identity::of(&metadata)).map_err(|e| failed(&e))?;
         let found = images_in(path).map_err(|e| failed(&e))?;
         let listed = found.iter().map(|path| (path.clone(), None)).collect();
         let mut waiting = Waiting::default();

@@ -1,4 +1,5 @@
-//! Every cell of the experiments that other tests do not run as a whole, at the scale of seconds.
+//! Every cell of the experiments that other tests do not run as a whole, at the scale of seconds; of `mnist-methods`,
+//! `reproduce` runs one digit of each method.
 
 use std::path::Path;
 
