@@ -94,10 +94,13 @@ impl Partition {
             }
         }
         let partition = Self { file, parts };
-        match (0..PARTS.len()).find(|&part| partition.count(part) == 0) {
-            Some(empty) => Err(DataError::at(&path, format_args!("expected images for {}, found none", PARTS[empty]))),
-            None => Ok(partition),
+        let counts: Vec<usize> = (0..PARTS.len()).map(|part| partition.count(part)).collect();
+        if counts.contains(&0) {
+            let found: Vec<String> = counts.iter().zip(PARTS).map(|(count, part)| format!("{part} {count}")).collect();
+            let expected = "expected images for training (0), validation (1) and testing (2)";
+            return Err(DataError::at(&path, format_args!("{expected}; found {}", found.join(", "))));
         }
+        Ok(partition)
     }
 
     /// Returns the part of the image `name`; `None` if it is not listed.
@@ -181,7 +184,8 @@ mod tests {
         let wrong = said("001.ppm 0\n002.ppm 3\n");
         assert!(wrong.contains(PARTITION) && wrong.contains("line 2") && wrong.contains("`002.ppm 3`"), "{wrong}");
         assert!(said("001.ppm 0 0\n").contains("line 1"));
-        assert!(said("001.ppm 0\n002.ppm 2\n").contains("expected images for validation, found none"));
+        let incomplete = said("001.ppm 0\n002.ppm 0\n");
+        assert!(incomplete.contains("found training 2, validation 0, testing 0"), "{incomplete}");
         let absent = folder(&[1], "list.txt", "");
         let absent = read(&absent).expect_err("refused").to_string();
         assert!(absent.contains(PARTITION) && absent.contains(IMAGES), "{absent}");

@@ -136,7 +136,7 @@
 //! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents`, `a_discriminator_that_has_won_begins_again` |
 //! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_inverse_inverts`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
 //! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss`, `both_engines_agree`; `nae-train/src/methods/igebm.rs` `negative_samples_go_on_downhill_from_the_buffer`, `samples_of_a_known_density_have_its_mean_and_spread`, `it_learns_a_density_that_is_known` |
-//! | PixelCNN++, 5 blocks, 80 filters | [`PixelCnn`](nae_train::methods::PixelCnn) | `nae-train/src/methods/pixelcnn/mod.rs` `a_pixel_depends_on_those_before_it_alone`, `the_probabilities_of_a_pixel_sum_to_one`; `nae-train/src/methods/pixelcnn/logistics.rs` `channels_follow_those_before` |
+//! | PixelCNN++, 5 blocks, 80 filters | [`PixelCnn`](nae_train::methods::PixelCnn) | `nae-train/src/methods/pixelcnn/mod.rs` `a_pixel_depends_on_those_before_it_alone`, `the_probabilities_of_a_pixel_sum_to_one`, `the_likelihoods_of_images_sum_to_the_probability_of_their_beginning`; `nae-train/src/methods/pixelcnn/logistics.rs` `channels_follow_those_before` |
 //!
 //! # Where this crate differs from the paper's text or its code
 //!

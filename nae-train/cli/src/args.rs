@@ -531,6 +531,14 @@ impl ReproduceArgs {
         };
         Ok(data)
     }
+
+    /// Refuses the first given flag of `unused`, flags that the experiment has no use for: name, whether it is given, reason.
+    pub(crate) fn refuse_unused(&self, unused: &[(&str, bool, &str)]) -> anyhow::Result<()> {
+        match unused.iter().find(|(_, given, _)| *given) {
+            Some((flag, _, reason)) => bail!("{}: {reason}; leave {flag} out", self.experiment.name()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ExperimentArg {

@@ -28,12 +28,16 @@ use crate::train::stop_on_interrupt;
 const SEED: u64 = 0;
 
 pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.search || args.settings.is_some() || args.print || args.trace_outliers {
-        bail!("{}: it has neither cells nor a file of settings, nor a trace of outliers", args.experiment.name());
-    }
-    if args.seeds.is_some() {
-        bail!("{}: its pictures show the seed {SEED}; leave --seeds out", args.experiment.name());
-    }
+    let (no_settings, one_seed) =
+        ("its settings are part of the program", format!("its pictures show the seed {SEED}"));
+    args.refuse_unused(&[
+        ("--cells", !args.cells.is_empty(), "it has no cells"),
+        ("--search", args.search, no_settings),
+        ("--settings", args.settings.is_some(), no_settings),
+        ("--print", args.print, no_settings),
+        ("--trace-outliers", args.trace_outliers, "it has no table of outliers"),
+        ("--seeds", args.seeds.is_some(), &one_seed),
+    ])?;
     let mnist = mnist(args)?;
     let (device, engine) = args.compute.open(None, args.quiet)?;
     // Held until the results are written.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use burn::tensor::Device;
 use nae_lab::experiments::Scale;
 use nae_lab::experiments::detection::{self, DetectionError};
@@ -124,15 +124,15 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
 }
 
 fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.search || args.data.is_some() || args.trace_outliers {
-        bail!(
-            "gaussians8 has no --cells and no --search, its data are drawn, and there are no outliers: leave --data and \
-             --trace-outliers out"
-        );
-    }
-    if args.compute.device != DeviceChoice::Cpu || !matches!(args.compute.engine, EngineArg::Auto) {
-        bail!("gaussians8 trains many small networks side by side on the processor: leave --device and --engine out");
-    }
+    let side_by_side = "it trains many small networks side by side on the processor";
+    args.refuse_unused(&[
+        ("--cells", !args.cells.is_empty(), "it has no cells"),
+        ("--search", args.search, "its settings have no values to try"),
+        ("--data", args.data.is_some(), "its data are drawn"),
+        ("--trace-outliers", args.trace_outliers, "it has no outliers"),
+        ("--device", args.compute.device != DeviceChoice::Cpu, side_by_side),
+        ("--engine", !matches!(args.compute.engine, EngineArg::Auto), side_by_side),
+    ])?;
     let scale = Scale::from(args.scale);
     let seeds = args.seeds.clone().unwrap_or_default();
     let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, seeds)?;

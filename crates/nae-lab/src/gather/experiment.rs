@@ -301,6 +301,10 @@ mod tests {
         let Err(DetectionError::OtherData(error)) = run(&other, &data) else { panic!("other data") };
         let same = write(&folder.path().join("same"), 0, Some(&error.found));
         assert_eq!(run(&same, &data).expect("the same data").len(), 1);
+        // Also if the finished one comes last: nothing is trained before it is known.
+        let last = write(&folder.path().join("last"), 1, Some("abc"));
+        let message = run(&last, &data).expect_err("other data").to_string();
+        assert!(message.contains("last/digit-1-1"), "{message}");
         // Without the data, nothing contradicts the results.
         assert_eq!(run(&other, &folder.path().join("absent")).expect("no data").len(), 1);
     }

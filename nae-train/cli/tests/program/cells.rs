@@ -1,5 +1,4 @@
-//! Every cell of the experiments that other tests do not run as a whole, at the scale of seconds; of `mnist-methods`,
-//! `reproduce` runs one digit of each method.
+//! Every cell of the experiments that other tests do not run as a whole, at the scale of seconds.
 
 use std::path::Path;
 

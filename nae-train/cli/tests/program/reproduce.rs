@@ -99,7 +99,8 @@ fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     assert!(!table(&cells).contains("several"));
 
     let output = reproduce(&two, &["--engine", "burn"]);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("leave --device and --engine out"));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("side by side on the processor; leave --engine out"), "{message}");
 
     // A damaged line is named.
     std::fs::write(two.join("cells.jsonl"), "{\"digest\": 3}\n").unwrap();
@@ -348,7 +349,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     );
 }
 
-/// Each method trains, and has its own columns of the table.
+/// Each method trains with each digit held out, and has its own columns of the table.
 #[test]
 fn every_method_has_its_rows_of_table_1() {
     let folder = TempDir::new().unwrap();
@@ -367,16 +368,25 @@ fn every_method_has_its_rows_of_table_1() {
         ("igebm-1", &["igebm"], &[0.401]),
         ("pixelcnn-1", &["pixelcnn"], &[0.030]),
     ];
-    let cells = columns.map(|(cell, ..)| cell).join(",");
-    let output = detection("mnist-methods", &out, &data, &["--cells", &cells, "--seeds", "1", "--json"]);
+    let output = detection("mnist-methods", &out, &data, &["--seeds", "1", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 10 * columns.len());
+    for row in rows {
+        let (_, digit) = row["cell"].as_str().unwrap().rsplit_once('-').unwrap();
+        assert_eq!(
+            (&row["seeds"], &row["outliers"]),
+            (&1.into(), &format!("digit {digit} (held out)").into()),
+            "{row}"
+        );
+    }
     let models = lines(&out.join("cells.jsonl"));
     for (cell, columns, paper) in columns {
         let model = models.iter().find(|model| model["cell"] == cell).unwrap();
         let held_out = &model["auroc"]["rows"][0];
         assert_eq!(held_out["outliers"], "digit 1 (held out)");
-        let row = result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == cell).unwrap();
+        let row = rows.iter().find(|row| row["cell"] == cell).unwrap();
         for (column, paper) in columns.iter().zip(paper) {
             assert_eq!(row[column]["paper"], *paper, "{row}");
             assert_eq!(row[column]["ours"]["mean"], held_out["figures"][column]["auroc"]["value"], "{row}, {model}");

@@ -187,6 +187,40 @@ mod tests {
         }
     }
 
+    /// The likelihoods of all 256² images that differ in their last two pixels sum to the probability of the other pixels,
+    /// which no image's last two pixels change. Trained, so that each pixel's distribution depends on the one before it.
+    #[test]
+    fn the_likelihoods_of_images_sum_to_the_probability_of_their_beginning() {
+        let mut method = PixelCnnMethod::new(model(1, [4, 4]), Pretraining::new(1, 32, 1e-2), NoiseSource::new(4, 0));
+        let mut source = NoiseSource::new(6, 0);
+        for _ in 0..40 {
+            // The pixels of an image are alike.
+            let level = source.uniform::<4>([32, 1, 1, 1], &Device::flex());
+            method.update(level.repeat_dim(2, 4).repeat_dim(3, 4));
+        }
+        let model = method.model.valid();
+        let levels: Vec<f32> = (0..256).map(|k| k as f32 / 255.0).collect();
+        let beginning = NoiseSource::new(1, 0).uniform::<1>([14], &Device::flex()).into_data();
+        let beginning: Vec<f32> = beginning.iter::<f32>().collect();
+        let (mut sum, mut of_beginning, mut means) = (0.0, Vec::new(), Vec::new());
+        for &first in &levels {
+            let images: Vec<f32> =
+                levels.iter().flat_map(|&last| beginning.iter().copied().chain([first, last])).collect();
+            let images = Tensor::<4>::from_data(burn::tensor::TensorData::new(images, [256, 1, 4, 4]), &Device::flex());
+            let logs = wide(model.log_probabilities(images, &mut Dropout(None)));
+            sum += logs.chunks(16).map(|image| image.iter().sum::<f64>().exp()).sum::<f64>();
+            of_beginning.extend(logs.chunks(16).map(|image| image[..14].iter().sum::<f64>()));
+            means.push(
+                logs.chunks(16).zip(&levels).map(|(image, &level)| image[15].exp() * f64::from(level)).sum::<f64>(),
+            );
+        }
+        let expected = of_beginning[0];
+        assert!(of_beginning.iter().all(|log| (log - expected).abs() < 1e-4), "{expected}");
+        assert!((sum.ln() - expected).abs() < 2e-3, "{sum:e} against {:e}", expected.exp());
+        let [least, most] = [f64::min, f64::max].map(|of| means.iter().copied().reduce(of).expect("there are means"));
+        assert!(most - least > 0.05, "the last pixel does not depend on the one before it: {least} to {most}");
+    }
+
     /// The bits are the sum of the pixels' logarithms divided by the number of values; training drops other halves each
     /// time.
     #[test]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::settings::{FileSet, Files};
-use super::{DetectionError, Experiment, Finished, Job, run_folder};
+use super::{DetectionError, Experiment, Finished, run_folder};
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageForm, ImageSet, Loaded, Source};
 use nae_train::config::Config;
@@ -37,16 +37,29 @@ impl Experiment {
         }
     }
 
-    /// Checks that the data are those of the finished model `done` in the folder `path`. If they are not available here,
-    /// nothing contradicts its results. `sources` keeps the digests of data that have been read.
-    pub(super) fn check_data(
+    /// Checks that the data and outliers are those of the models `finished` in the folder `path`: of all of them, before one
+    /// is trained whose results could not be joined with theirs.
+    pub(super) fn check(&self, finished: &[Finished], path: &Path) -> Result<(), DetectionError> {
+        let (mut sources, mut sets) = (Vec::new(), BTreeMap::new());
+        for done in finished {
+            if let Some(cell) = self.settings.cells.iter().find(|cell| cell.name == done.cell) {
+                self.check_data(&cell.config, done, path, &mut sources)?;
+                self.check_outliers(&cell.config, done, path, &mut sets)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the data of one finished model. If they are not available here, nothing contradicts its results. `sources` keeps
+    /// the digests of data that have been read.
+    fn check_data(
         &self,
-        job: &Job<'_>,
+        config: &Config,
         done: &Finished,
         path: &Path,
         sources: &mut Vec<(Source, String)>,
     ) -> Result<(), DetectionError> {
-        let (config, source) = (&job.cell.config, job.cell.config.source());
+        let source = config.source();
         let data = source.folder_name().map(|name| self.data.join(name));
         let Some(recorded) = done.data_sha256(path)? else { return Ok(()) };
         if data.as_ref().is_some_and(|folder| !folder.exists()) {
@@ -64,10 +77,10 @@ impl Experiment {
         if found == recorded { Ok(()) } else { Err(OtherData { folder, recorded, found }.into()) }
     }
 
-    /// Checks the same for the outliers in files: those that are not available contradict nothing. `sets` keeps the digests of those that have been read.
-    pub(super) fn check_outliers(
+    /// Checks the same for the outliers in files. `sets` keeps the digests of those that have been read.
+    fn check_outliers(
         &self,
-        job: &Job<'_>,
+        config: &Config,
         done: &Finished,
         path: &Path,
         sets: &mut BTreeMap<String, String>,
@@ -76,7 +89,7 @@ impl Experiment {
             let Some(recorded) = done.outliers_sha256.get(&set.name) else { continue };
             let found = match sets.get(&set.name) {
                 Some(known) => known.clone(),
-                None => match self.outliers(set, &job.cell.config) {
+                None => match self.outliers(set, config) {
                     Err(DetectionError::Outliers(error)) if error.kind() == Some(ErrorKind::NotFound) => continue,
                     read => {
                         let found = read?.sha256;

@@ -328,11 +328,10 @@ impl Experiment {
     ) -> Result<Vec<Finished>, DetectionError> {
         let _lock = self.record().claim(path)?;
         let mut finished = self.finished(path)?;
-        let (mut sources, mut sets) = (Vec::new(), BTreeMap::new());
-        for job in self.jobs()? {
-            if let Some(done) = finished.iter().find(|f| f.cell == job.cell.name && f.seed == job.seed) {
-                self.check_data(&job, done, path, &mut sources)?;
-                self.check_outliers(&job, done, path, &mut sets)?;
+        let jobs = self.jobs()?;
+        self.check(&finished, path)?;
+        for job in jobs {
+            if finished.iter().any(|done| done.cell == job.cell.name && done.seed == job.seed) {
                 continue;
             }
             if let Some(start) = &job.cell.pretrained
