@@ -24,4 +24,4 @@ pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, FinishedRun, GivenOutliers, RE
 pub use metrics::METRICS;
 pub use resume::{Facts, RESUME, Resume};
 pub use summary::Summary;
-pub use warnings::warnings;
+pub use warnings::{no_better_than_the_mean, warnings};

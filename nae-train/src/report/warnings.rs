@@ -28,11 +28,7 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     warnings.extend(copies(split, prepared.config.source().samples()));
-    if let Some(reached) = reconstruction_error(prepared, outcome, table) {
-        let energy = prepared.config.architecture().energy();
-        let noun = prepared.config.source().samples();
-        warnings.extend(learnt_nothing(&split.test, &split.train.mean(), energy, reached, noun));
-    }
+    warnings.extend(no_better_than_the_mean(prepared, outcome, table));
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
@@ -45,6 +41,14 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     }
     warnings.extend(neighbours_better(table, prepared.config.method()));
     warnings
+}
+
+/// Warns if the autoencoder reconstructs normal test images no better than the mean image does, so that the results are not those
+/// of the method.
+pub fn no_better_than_the_mean(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Option<String> {
+    let (split, config) = (&prepared.split, &prepared.config);
+    let reached = reconstruction_error(prepared, outcome, table)?;
+    learnt_nothing(&split.test, &split.train.mean(), config.architecture().energy(), reached, config.source().samples())
 }
 
 /// The number of test images whose reconstruction error stands for all.

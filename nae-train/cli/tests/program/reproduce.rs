@@ -395,6 +395,34 @@ fn every_method_has_its_rows_of_table_1() {
     }
 }
 
+/// With a rate of almost zero nothing is learnt: the table says so, and of which model.
+#[test]
+fn a_training_that_failed_is_said() {
+    let folder = TempDir::new().unwrap();
+    let (out, data, file) = (folder.path().join("out"), folder.path().join("data"), folder.path().join("mine.toml"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let text = r#"
+title = "No rate"
+source = "none"
+preset = "mnist-holdout"
+[scales.cpu]
+work = "seconds"
+change = { "architecture.width" = 2, "pretraining.epochs" = 1, "pretraining.learning_rate" = 1e-12, method = "ae", evaluation = { synthetic_images = 100 } }
+[[cells]]
+name = "slow"
+change = { "data.held_out" = 1 }
+"#;
+    std::fs::write(&file, text).unwrap();
+    let mut command = nae_train();
+    command.args(["reproduce", "mnist-holdout", "--scale", "cpu", "--seeds", "7,", "--settings"]).arg(&file);
+    let output = command.arg("--data").arg(&data).arg("--out").arg(&out).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    let said =
+        "\nwarning: slow, seed 7: the autoencoder reconstructs normal test images no better than their mean does";
+    assert_eq!(table.matches(said).count(), 1, "{table}");
+}
+
 #[test]
 fn sets_in_files_are_beside_the_made_ones() {
     let folder = TempDir::new().unwrap();

@@ -36,6 +36,7 @@ use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
 use nae_train::recorded::OtherData;
 use nae_train::report::journal::{self, Journal};
+use nae_train::report::no_better_than_the_mean;
 use nae_train::report::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
@@ -92,7 +93,7 @@ pub struct Finished {
     /// The SHA-256 of the outliers in files, by set; earlier versions of the program did not record it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outliers_sha256: BTreeMap<String, String>,
-    /// Warnings about its data and outliers, one sentence each.
+    /// Warnings about its data and outliers, and about a training that failed, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The AUROC of every outlier set, before and after NAE training.
@@ -442,14 +443,22 @@ impl Experiment {
             // JSON cannot represent non-finite numbers; a model with such scores is selected last.
             auroc.is_finite().then(|| (column.key.to_owned(), auroc))
         };
+        let auroc = Table::of(&prepared.evaluate(&columns, engine, device));
+        let mut warnings = prepared.warnings.clone();
+        // No model learns within seconds.
+        if self.scale != Scale::Smoke
+            && let Some(warning) = no_better_than_the_mean(&prepared, &outcome, &auroc)
+        {
+            warnings.push(format!("{}, seed {}: {warning}", job.cell.name, job.seed));
+        }
         let searched = if self.settings.search { columns.as_slice() } else { &[] };
         let finished = Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
             data_sha256: Some(prepared.data_sha256.clone()),
             outliers_sha256,
-            warnings: prepared.warnings.clone(),
-            auroc: Table::of(&prepared.evaluate(&columns, engine, device)),
+            warnings,
+            auroc,
             selection_auroc: searched.iter().filter_map(of_selection).collect(),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
