@@ -139,13 +139,13 @@ pub fn model(
 ) -> Result<Vec<u8>, ExportError> {
     check(config)?;
     let spec = config.architecture();
-    let compared = |autoencoder, codes| match features {
-        Some(features) => graph::of_features(autoencoder, codes, spec, features, metadata),
-        None => graph::autoencoder(autoencoder, codes, spec, metadata),
-    };
     Ok(match (model.networks(), features) {
-        (Some(Networks::Autoencoder(autoencoder)), _) => compared(autoencoder, None)?,
-        (Some(Networks::Codes(model)), _) => compared(&model.autoencoder, Some(&model.codes))?,
+        (Some(Networks::Reconstruction { autoencoder, codes }), Some(features)) => {
+            graph::of_features(autoencoder, codes, spec, features, metadata)?
+        }
+        (Some(Networks::Reconstruction { autoencoder, codes }), None) => {
+            graph::autoencoder(autoencoder, codes, spec, metadata)?
+        }
         (Some(Networks::Latents { autoencoder, second }), None) => {
             let metadata = of_one_place(metadata, spec.latent_dim(), Energy::SquaredL2);
             graph::of_latents(autoencoder, second, spec, &metadata)?
@@ -232,11 +232,10 @@ fn refused(config: &Config, reason: &'static str) -> ExportError {
 /// Those of [`check_parts`]; [`ExportError::Build`] if a graph cannot be built.
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
     check_parts(config)?;
-    let (model, codes) = match model.networks() {
-        Some(Networks::Autoencoder(autoencoder)) => (autoencoder, None),
-        Some(Networks::Codes(model)) => (&model.autoencoder, Some(&model.codes)),
-        _ => return Err(refused(config, "it has no autoencoder")),
+    let Some(Networks::Reconstruction { autoencoder, codes }) = model.networks() else {
+        return Err(refused(config, "it has no autoencoder"));
     };
     let spec = config.architecture();
-    Ok([("encoder.onnx", graph::encoder(model, codes, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
+    let encoder = graph::encoder(autoencoder, codes, spec)?;
+    Ok([("encoder.onnx", encoder), ("decoder.onnx", graph::decoder(autoencoder, spec)?)])
 }

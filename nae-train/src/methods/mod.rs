@@ -54,7 +54,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use burn::module::Module as _;
+use burn::module::{Module as _, Param};
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use serde::de::{MapAccess, Visitor};
@@ -112,7 +112,7 @@ pub trait Model {
 
     /// Whether its default decision function is a reconstruction error.
     fn reconstructs(&self) -> bool {
-        matches!(self.networks(), Some(Networks::Autoencoder(_) | Networks::Codes(_)))
+        matches!(self.networks(), Some(Networks::Reconstruction { .. }))
     }
 
     /// What [`Decision::Reconstruction`] compares with `x` `[N, C, H, W]`; `None` if the model decides by something else.
@@ -123,7 +123,7 @@ pub trait Model {
     /// The networks for export, whose outputs the default decision function compares; `None` if it cannot be expressed
     /// by layers.
     fn networks(&self) -> Option<Networks<'_>> {
-        self.autoencoder().map(Networks::Autoencoder)
+        self.autoencoder().map(|autoencoder| Networks::Reconstruction { autoencoder, codes: None })
     }
 
     /// T in p(x) ∝ exp(−E(x)/T).
@@ -142,9 +142,12 @@ pub trait Model {
 #[derive(Clone, Copy, Debug)]
 pub enum Networks<'a> {
     /// The decision is the reconstruction error.
-    Autoencoder(&'a Autoencoder),
-    /// The decision is the reconstruction error of the codes nearest to the parts of a latent.
-    Codes(&'a VectorQuantizedAutoencoder),
+    Reconstruction {
+        /// The encoder and the decoder.
+        autoencoder: &'a Autoencoder,
+        /// The codes `[K, D_z/parts]` of a VQ-VAE: the nearest to each part of a latent is decoded in its place.
+        codes: Option<&'a Param<Tensor<2>>>,
+    },
     /// The decision is the mean squared difference of the image's latent and `second`'s output for the reconstruction.
     Latents {
         /// The first encoder and the decoder.

@@ -135,7 +135,7 @@ impl Model for VectorQuantizedAutoencoder {
     }
 
     fn networks(&self) -> Option<Networks<'_>> {
-        Some(Networks::Codes(self))
+        Some(Networks::Reconstruction { autoencoder: &self.autoencoder, codes: Some(&self.codes) })
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {

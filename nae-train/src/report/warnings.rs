@@ -60,7 +60,7 @@ fn reconstruction_error(prepared: &Prepared, outcome: &Outcome, table: &Table) -
     let (method, test) = (prepared.config.method(), &prepared.split.test);
     match outcome.model.networks() {
         _ if method.is_fitted() => None,
-        Some(Networks::Autoencoder(_) | Networks::Codes(_)) => {
+        Some(Networks::Reconstruction { .. }) => {
             let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { method };
             table.normal_energy.get(&format!("{}_energy", first.column())).copied()
         }
