@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Training on a graphics card, tested on the driver that computes on the processor (Debian: mesa-vulkan-drivers): energies,
-# gradients, updates, noise and chains equal the processor's, and a short run is trained and exported.
+# gradients, updates, noise and chains equal the processor's, and short runs of every method are trained and exported.
 #
 #   tests/gpu/software.sh
 #
@@ -47,4 +47,35 @@ for processor, card in zip(*rows):
     # Both round differently, for 30 epochs.
     assert abs(processor["autoencoder"] - card["autoencoder"]) < 0.05, "before NAE training"
 E2
+
+# Every other method, with tiny networks for six epochs. Models of the last three are not exported.
+"$train" presets digits | sed 's/^epochs = .*/epochs = 6/; s/^width = .*/width = 4/' >"$folder/tiny.toml"
+cat >>"$folder/tiny.toml" <<'E2'
+[baselines]
+vae = { samples = 2 }
+igebm = { width = 4, steps = 2 }
+mpdr = { steps = 2 }
+glow = { steps = 2, hidden_channels = 4 }
+pixelcnn = { blocks = 1, filters = 4 }
+E2
+for method in ae dae wae vae vqvae ganomaly igebm mpdr mahalanobis knn dagmm glow pixelcnn; do
+  for device in cpu wgpu:software; do
+    run=$folder/$method-$device
+    case $method in dagmm | glow | pixelcnn) export=() ;; *) export=(--export "$run.onnx") ;; esac
+    "$train" --preset "$folder/tiny.toml" --method "$method" --device "$device" --engine burn --out "$run" \
+      "${export[@]}" --json -q >"$run.json"
+  done
+  python3 - "$method" "$folder/$method-cpu.json" "$folder/$method-wgpu:software.json" <<'E2'
+import json
+import sys
+
+tables = [json.load(open(path))["auroc"]["rows"] for path in sys.argv[2:]]
+for processor, card in zip(*tables):
+    for column, figures in processor["figures"].items():
+        pair = [row["figures"][column]["auroc"]["value"] for row in (processor, card)]
+        print("{:28} {:22} cpu {:.4f}   wgpu:software {:.4f}".format(column, processor["outliers"], *pair))
+        # Noise is drawn on the device that computes, so that methods with noise differ by it.
+        assert abs(pair[0] - pair[1]) < 0.05, sys.argv[1]
+E2
+done
 echo "All passed"

@@ -2,7 +2,6 @@
 //! [`Collection::warnings`](nae_data::own::Collection::warnings).
 
 use burn::module::Module as _;
-use burn::tensor::Device;
 use nae_core::energy::Energy;
 
 use crate::config::methods::MethodKind;
@@ -66,8 +65,8 @@ fn reconstruction_error(prepared: &Prepared, outcome: &Outcome, table: &Table) -
         }
         // A generator whose images are all black gives small distances of latents.
         Some(Networks::Latents { autoencoder, .. }) => {
-            let x = test.batch(&test.evenly(RECONSTRUCTED), &Device::flex());
             let autoencoder = autoencoder.valid();
+            let x = test.batch(&test.evenly(RECONSTRUCTED), &autoencoder.devices().remove(0));
             let errors = distance(autoencoder.energy(), x.clone(), autoencoder.reconstruct(x)).into_data();
             Some(mean_energy(&errors.iter::<f32>().collect::<Vec<_>>()))
         }
