@@ -354,6 +354,7 @@ pub fn plan(
             (prepared.config.clone(), format!("{distance}: nothing is trained, whatever the time"))
         }
         Length::Time(time) => {
+            let reading = started.elapsed();
             let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
             let evaluation = prepared.evaluation_time(device);
             let taken = started.elapsed();
@@ -361,7 +362,7 @@ pub fn plan(
             let config = plan::schedule(&prepared.config, train, &speed, left)?;
             let expected = plan::duration(&config, train, &speed);
             if expected > left.mul_f64(TOO_SHORT) {
-                prepared.warnings.push(too_short(time, taken, expected + evaluation));
+                prepared.warnings.push(too_short(time, reading, taken - reading, expected + evaluation));
             }
             let schedule = plan::describe(&config, train, &speed);
             (config, format!("{schedule}, for {} in all", humantime::format_duration(time)))
@@ -385,14 +386,16 @@ pub fn plan(
 /// A schedule of more than this many times the time that is left gives a warning; what is measured varies by less.
 const TOO_SHORT: f64 = 1.5;
 
-/// The warning that a requested `time` is too short for what has been `taken` and for the `rest` of the shortest run.
-fn too_short(time: Duration, taken: Duration, rest: Duration) -> String {
+/// The warning that a requested `time` is too short for the `reading` of the data, the `measuring` of the network's speed, and the
+/// `rest` of the shortest run.
+fn too_short(time: Duration, reading: Duration, measuring: Duration, rest: Duration) -> String {
     format!(
-        "the run takes about {:.0} s in place of {}: reading and preparing the data took {:.0} s, and the rest of the shortest run \
-         takes about {:.0} s; give it more time",
-        (taken + rest).as_secs_f64(),
+        "the run takes about {:.0} s in place of {}: reading and preparing the data took {:.0} s, measuring the network's speed {:.0} s, \
+         and the rest of the shortest run takes about {:.0} s; give it more time",
+        (reading + measuring + rest).as_secs_f64(),
         humantime::format_duration(time),
-        taken.as_secs_f64(),
+        reading.as_secs_f64(),
+        measuring.as_secs_f64(),
         rest.as_secs_f64(),
     )
 }

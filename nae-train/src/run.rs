@@ -183,6 +183,13 @@ impl Prepared {
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
         let images = self.samples(read.train)?;
+        let ([repeated], all) = (self.split.repeated_in([&images]), images.units().len());
+        if repeated > 0 {
+            self.warnings.push(format!(
+                "outliers: {repeated} of {all} are copies of {} that are trained on as normal",
+                self.config.source().samples()
+            ));
+        }
         let (kind, sha256) = (OutlierKind::Given, Some(read.sha256));
         self.outliers.push(OutlierSet { name, images, kind, selection: false, sha256 });
         Ok(())

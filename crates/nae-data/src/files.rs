@@ -283,7 +283,7 @@ fn tar(archive: impl Read, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -
         }
         let name = label(&String::from_utf8_lossy(&entry.path_bytes()));
         let kind = entry.header().entry_type();
-        if !wanted(&name) {
+        if kind.is_dir() || !wanted(&name) {
             continue;
         }
         let content = if kind.is_symlink() || kind.is_hard_link() {

@@ -23,7 +23,7 @@ use crate::counted::{counted, listed};
 use crate::error::DataError;
 use crate::file_names::{is_array, is_hidden, is_image};
 use crate::files::{Files, zip_in_memory};
-use crate::tables::others_beside;
+use crate::tables::{mostly_tables, others_beside};
 
 pub use crate::files::title;
 use crate::image_form::{ImageForm, Samples};
@@ -48,7 +48,7 @@ const DARK: f32 = 0.1;
 const MOST_IMAGES: usize = 1 << 20;
 const MOST_VALUES: usize = nae_input::MAX_FILE as usize;
 /// Names of folders whose images are probably not normal, or not all of them.
-const NOT_NORMAL: [&str; 13] = [
+const NOT_NORMAL: [&str; 19] = [
     "abnormal",
     "anomalies",
     "anomalous",
@@ -57,7 +57,13 @@ const NOT_NORMAL: [&str; 13] = [
     "defect",
     "defective",
     "defects",
+    "fail",
+    "failed",
+    "faulty",
     "ground_truth",
+    "ng",
+    "nok",
+    "not_ok",
     "outlier",
     "outliers",
     "test",
@@ -207,6 +213,12 @@ pub struct Asked {
 /// # Errors
 /// The same as for [`choose`]. An image smaller than a tile counts as one that cannot be read.
 pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
+    if let Some(found) = mostly_tables(path) {
+        return Err(DataError::at(
+            path,
+            format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"),
+        ));
+    }
     let files = Files::open(path)?;
     let given = asked.tiles.map(|(side, _)| side).or(asked.shape.map(|(_, side)| side));
     let side = given.map_or_else(|| side(&files), Ok)?;
@@ -289,10 +301,16 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
             .map_err(|error| error.to_string().trim_start_matches(&named).to_owned());
     }
     let (mut all, mut values, mut failure) = (Vec::new(), 0, None);
+    let mut arrays: Vec<(String, Shape, usize)> = Vec::new();
     let read = zip_in_memory(bytes, &|entry| entry.ends_with(".npy"), &mut |entry, content| {
         let array = content.and_then(|bytes| {
             // Arrays with at most one axis are not images, for example labels.
             if is_list(&bytes) { Ok(Vec::new()) } else { images(&format!("{name}/{entry}"), &bytes) }
+        });
+        let array = array.map_err(|reason| format!("{entry}: {reason}")).and_then(|images| {
+            let Some(shape) = images.first().map(|image| image.pixels.shape) else { return Ok(images) };
+            arrays.push((entry.to_owned(), shape, images.len()));
+            of_one_kind(&arrays).map(|()| images)
         });
         let array = array.and_then(|images| {
             values += images.iter().map(|image| image.pixels.values.len()).sum::<usize>();
@@ -309,6 +327,19 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
         Some(reason) => Err(reason),
         None if all.is_empty() => Err("expected an array of images, [N, H, W] or [N, H, W, C], found none".to_owned()),
         None => Ok(all),
+    }
+}
+
+/// Refuses arrays of images of different shapes, with names, shapes and counts, if one has several images: a label for each
+/// image of another array, a row of zeros with a one, would be an image. Arrays of one image each may differ.
+fn of_one_kind(arrays: &[(String, Shape, usize)]) -> Result<(), String> {
+    let [(first, shape, _), ..] = arrays else { return Ok(()) };
+    let other = arrays.iter().find(|(_, other, _)| other != shape);
+    match other {
+        Some((name, other, _)) if arrays.iter().any(|(.., count)| *count > 1) => Err(format!(
+            "expected images of one shape, found {shape} in {first} and {other} in {name}; give only the arrays that are images"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -496,6 +527,33 @@ mod tests {
         assert_eq!(warnings(65_280), [""; 0]);
     }
 
+    /// The folders of an archive are none of its other files; tables that prevent each other from being read are no images.
+    #[test]
+    fn folders_in_archives_and_tables_beside_images_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let images = folder.path().join("images/ok");
+        std::fs::create_dir_all(&images).expect("makes");
+        for n in 0..3 {
+            std::fs::write(images.join(format!("{n}.pgm")), "P2 1 1 1 1").expect("writes");
+        }
+        let packed = folder.path().join("images.tar");
+        let mut archive = tar::Builder::new(std::fs::File::create(&packed).expect("makes"));
+        archive.append_dir_all(".", folder.path().join("images")).expect("packs");
+        archive.finish().expect("packs");
+        let (_, read) = choose(&packed, Corrupt::Refuse).expect("images");
+        assert_eq!((read.others, read.images.units().len()), (0, 3));
+
+        let tables = |names: &[&str]| {
+            for name in names {
+                std::fs::write(images.join(name), "a,b\n1,2\n").expect("writes");
+            }
+            choose(&images, Corrupt::Refuse)
+        };
+        assert_eq!(tables(&["a.csv", "b.csv"]).expect("more images").1.others, 2);
+        let said = tables(&["c.csv", "d.tsv"]).expect_err("more tables").to_string();
+        assert!(said.contains("found 4 tables and 3 other files, such as \"0.pgm\""), "{said}");
+    }
+
     #[test]
     fn folders_named_for_what_is_not_normal_are_warned_of() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -541,6 +599,18 @@ mod tests {
         let expected = "expected at most 1,048,576 images, found more; divide them into several files";
         assert_eq!(reason, expected);
         assert_eq!((check_counts(1 << 20, 1 << 30), check_counts(1, (1 << 30) + 1).is_err()), (Ok(()), true));
+    }
+
+    /// Images in arrays of their own may have any size; labels of images, a row for each, are no image.
+    #[test]
+    fn arrays_that_are_not_of_the_images_are_refused() {
+        let array = |name: &str, height, count| (name.to_owned(), Shape::new(1, height, 2), count);
+        assert_eq!(of_one_kind(&[array("a.npy", 3, 1), array("b.npy", 4, 1)]), Ok(()));
+        assert_eq!(of_one_kind(&[array("a.npy", 3, 5), array("b.npy", 3, 7)]), Ok(()));
+        for arrays in [[array("x.npy", 3, 80), array("y.npy", 80, 1)], [array("y.npy", 80, 1), array("x.npy", 3, 80)]] {
+            let said = of_one_kind(&arrays).expect_err("labels");
+            assert!(said.contains("1x3x2 in x.npy") && said.contains("1x80x2 in y.npy"), "{said}");
+        }
     }
 
     /// Before any of them is resized: the file may have only a byte of each.

@@ -220,7 +220,8 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
     let mut warnings = Vec::new();
     if filled > 0 {
         warnings.push(format!(
-            "{filled} of {count} rows lack a reading: the column's median is taken for it, and an input says so"
+            "{filled} of {count} rows lack a reading, or have NA, none or the like for it: the column's median is taken, of a category no \
+             value, and an input says so"
         ));
     }
     if moved > 0 {
@@ -358,7 +359,7 @@ mod tests {
         assert!(read.samples.image(9)[1] - read.samples.image(5)[1] > 0.06);
         // Not so far out, and not so few.
         for (far, every) in [(-57, 400), (-1000, 50)] {
-            let row = |n| format!("{},{}\n", n * 7 % 400, if n % every == 7 { far } else { n % 5 });
+            let row = |n| format!("{},{}\n", n * 7 % 400, if n % every == 7 { far - n } else { n % 5 });
             let rows: String = (0..400).map(row).collect();
             let (_, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
             assert!(read.warnings.is_empty(), "{:?}", read.warnings);
@@ -513,6 +514,67 @@ mod tests {
         let (own, read) = choose(&path, Missing::Refuse, None).expect("valid");
         assert!(own.columns.iter().all(|column| column.reading == Reading::Number), "{:?}", own.columns);
         assert_eq!(read.warnings, ["columns left out: column 2 (nothing in it)"]);
+    }
+
+    /// The rows of a table, whose second column has `marker` in the first `marked` of 200.
+    fn with_markers(marker: &str, marked: usize) -> String {
+        let row = |n: usize| match n {
+            n if n < marked => format!("{},{marker}\n", n % 7),
+            n => format!("{},{}\n", n % 7, n * 37 % 100),
+        };
+        format!("a,b\n{}", (0..200).map(row).collect::<String>())
+    }
+
+    #[test]
+    fn a_value_that_stands_for_a_missing_one_is_warned_of_however_frequent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let warnings =
+            |text: &str| choose(&file(folder.path(), text), Missing::Refuse, None).expect("valid").1.warnings;
+        for (marked, said) in
+            [(1, "the reading -99999 of"), (2, "2 readings, 2 of them -99999, of"), (30, "30 readings, 30 of")]
+        {
+            let warnings = warnings(&with_markers("-99999", marked));
+            assert!(warnings.len() == 1 && warnings[0].starts_with(said), "{marked}: {warnings:?}");
+        }
+        // Many that differ are a wide distribution.
+        let wide: String = (0..30).map(|n| format!("1,{}\n", 99_999 + 7 * n)).collect();
+        assert_eq!(warnings(&(with_markers("5", 0) + &wide)), [""; 0]);
+    }
+
+    #[test]
+    fn what_says_which_rows_are_normal_is_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let warnings = |name: &str, values: [&str; 2]| {
+            let row = |n: usize| format!("{},{},{}\n", n % 7, n * 37 % 100, values[usize::from(n % 10 == 0)]);
+            let rows: String = (0..200).map(row).collect();
+            let path = file(folder.path(), &format!("a,b,{name}\n{rows}"));
+            choose(&path, Missing::Refuse, None).expect("valid").1.warnings
+        };
+        for (name, values) in [("state", ["normal", "Anomaly"]), ("Is_Anomaly", ["0", "1"]), ("label", ["-1", "1"])] {
+            let warnings = warnings(name, values);
+            let said = format!("the column {name:?} seems to say which rows are normal");
+            assert!(warnings.len() == 1 && warnings[0].starts_with(&said), "{warnings:?}");
+        }
+        for (name, values) in [("valve", ["open", "closed"]), ("switch", ["0", "1"])] {
+            assert_eq!(warnings(name, values), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_first_row_that_is_lost_is_warned_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..100).map(|n| format!("{}.5,{},ok{}\n", n % 7, n * 37 % 100, n % 2)).collect();
+        let warnings =
+            |text: &str| choose(&file(folder.path(), text), Missing::Refuse, None).expect("valid").1.warnings;
+        let [lost] = &warnings(&rows)[..] else { panic!("one warning") };
+        assert!(
+            lost.starts_with("\"0.5\" is the name of a column") && lost.contains("the first row is lost"),
+            "{lost}"
+        );
+        // Years, and the positions that pandas writes, are names.
+        for names in ["2019,2020,kind\n", "0,1,kind\n"] {
+            assert_eq!(warnings(&format!("{names}{rows}")), [""; 0]);
+        }
     }
 
     /// A file has the form of the program that wrote it, and a DataFrame another.

@@ -133,9 +133,14 @@ pub struct Repeated {
 impl Split {
     /// Counts the [units](ImageSet::units) of calibration and test that repeat one of the training part.
     pub fn repeated(&self) -> Repeated {
+        let [calibration, test] = self.repeated_in([&self.calibration, &self.test]);
+        Repeated { calibration, test }
+    }
+
+    /// Counts the [units](ImageSet::units) of each of `others` that repeat one of the training part.
+    pub fn repeated_in<const N: usize>(&self, others: [&ImageSet; N]) -> [usize; N] {
         let trained: HashSet<u64> = contents(&self.train).collect();
-        let repeated = |part: &ImageSet| contents(part).filter(|content| trained.contains(content)).count();
-        Repeated { calibration: repeated(&self.calibration), test: repeated(&self.test) }
+        others.map(|other| contents(other).filter(|content| trained.contains(content)).count())
     }
 
     /// Counts the [units](ImageSet::units) of the training part that differ from each other.

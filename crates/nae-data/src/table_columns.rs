@@ -51,6 +51,7 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
     let names = read.tables.first().map(Table::names).unwrap_or_default();
     let mut numbers: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
     let mut span = SPAN;
+    chosen.warnings.extend(row_as_names(names));
     for (index, name) in names.iter().enumerate() {
         // The caller refuses more, and every further one is compared with all before it.
         if chosen.columns.len() > MAX_COLUMNS {
@@ -85,6 +86,7 @@ pub(super) fn choose(read: &Read, used: &[Vec<bool>], missing: Missing) -> Chose
                          {AS_NUMBERS}"
                     ));
                 }
+                chosen.warnings.extend(label(&shown, &content));
                 chosen.columns.extend(own);
                 if content.has_gaps && missing == Missing::Fill {
                     chosen.columns.push(indicator(name, Reading::Absent));
@@ -182,17 +184,72 @@ impl<'a> Content<'a> {
     }
 }
 
-/// A warning if a few readings of the column that is `shown` by this name are beyond [`FAR`].
+/// A warning if names of columns are numbers with decimals: years and positions are names, readings are not.
+fn row_as_names(names: &[String]) -> Option<String> {
+    let is_reading = |name: &&String| name.contains(['.', ',']) && matches!(Cell::from(name.as_str()), Cell::Number(_));
+    let example = names.iter().find(is_reading)?;
+    Some(format!(
+        "{example:?} is the name of a column, since the first row has a text and is taken for the names: if the table has no \
+         names, the first row is lost; write names above it, the same ones in every table that is scored"
+    ))
+}
+
+/// Names of columns that probably say which rows are normal.
+const LABELS: [&str; 15] = [
+    "anomalous",
+    "anomaly",
+    "attack",
+    "class",
+    "defect",
+    "failure",
+    "fault",
+    "isanomaly",
+    "isoutlier",
+    "label",
+    "labels",
+    "machinefailure",
+    "outlier",
+    "target",
+    "y",
+];
+/// Texts of a category that probably stand for rows that are not normal.
+const NOT_NORMAL: [&str; 10] =
+    ["abnormal", "anomalous", "anomaly", "attack", "bad", "defect", "defective", "fail", "fault", "outlier"];
+
+/// A warning if the column that is `shown` by this name has few values, and name or values say that it is about what is
+/// normal.
+fn label(shown: &str, content: &Content<'_>) -> Option<String> {
+    let plain =
+        |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
+    let is_named = LABELS.contains(&plain(shown).as_str());
+    let found = content.texts.iter().find(|text| NOT_NORMAL.contains(&plain(text).as_str()));
+    let (first, last) = (content.numbers.first(), content.numbers.last());
+    let is_yes_or_no = content.numbers.iter().all(|number| Some(number) == first || Some(number) == last);
+    if found.is_none() && !(is_named && is_yes_or_no) {
+        return None;
+    }
+    let such = found.map(|text| format!(", such as {:?}", shortened(text))).unwrap_or_default();
+    Some(format!(
+        "the column {shown:?} seems to say which rows are normal{such}: all rows are trained on as normal, with this column as an \
+         input; keep the rows that are not normal in a table of their own for --outliers, and remove the column from both"
+    ))
+}
+
+/// A warning if a few readings of the column that is `shown` by this name are beyond [`FAR`], or many of one value.
 fn far_readings(shown: &str, content: &Content<'_>, column: &Column) -> Option<String> {
     let distance = |number: &f64| column.distance(*number).abs();
     let far = content.numbers.iter().filter(|number| distance(number) > FAR);
     let count = far.clone().count();
-    let example = far.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    if count as f64 > RARE * content.numbers.len() as f64 {
+    let example = far.clone().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    // A value that stands for a missing one is always the same, and may be frequent.
+    let alike = far.filter(|number| *number == example).count();
+    let is_marker = alike > 1 && 2 * alike >= count;
+    if count as f64 > RARE * content.numbers.len() as f64 && !is_marker {
         return None;
     }
     let (readings, are) = match count {
         1 => (format!("the reading {example}"), "is"),
+        _ if is_marker => (format!("{count} readings, {alike} of them {example},"), "are"),
         _ => (format!("{count} readings, such as {example},"), "are"),
     };
     Some(format!(

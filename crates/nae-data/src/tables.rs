@@ -133,6 +133,13 @@ pub(super) fn others_beside(folder: &Path) -> Option<String> {
     Some(format!("found {tables} and {others}: a folder of tables may hold nothing else; {todo}"))
 }
 
+/// The same, if `folder` contains more tables than other files, and no folders, which may have images.
+pub(super) fn mostly_tables(folder: &Path) -> Option<String> {
+    let files = visible(folder).ok()?;
+    let tables = files.iter().filter(|file| is_table(file)).count();
+    if 2 * tables > files.len() && files.iter().all(|file| !file.is_dir()) { others_beside(folder) } else { None }
+}
+
 /// What was found in a folder without tables.
 fn none_in(folder: &Path) -> String {
     let first = visible(folder).ok().and_then(|files| Some(files.first()?.file_name()?.to_string_lossy().into_owned()));

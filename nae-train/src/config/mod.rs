@@ -268,7 +268,8 @@ impl Config {
             let network = if raw.method == MethodKind::Knn {
                 memory(image, raw.baselines.knn.vectors)
             } else {
-                let expected = "samples of at most 1,024 values, with method = \"mahalanobis\"";
+                let expected = "samples of at most 1,024 values, with method = \"mahalanobis\": grey images of 32×32, coloured ones of \
+                                16×16; --tile 16, or the method \"knn\", which takes larger ones";
                 require("architecture.kind", image, expected, |image| image.len() <= linear::MOST_VALUES)?;
                 linear(image)
             };

@@ -142,14 +142,25 @@ const CLEAR: f64 = 0.01;
 fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     let rows = judging(table);
     let (model, neighbours) = (mean(&rows, method.column())?, mean(&rows, NEIGHBOURS_COLUMN)?);
-    (neighbours >= model + CLEAR).then(|| {
+    let better: Vec<&Row> = rows.iter().copied().filter(|row| is_clear(row, method.column())).collect();
+    (neighbours >= model + CLEAR && !better.is_empty()).then(|| {
         format!(
-            "nearest neighbours detect {} better than the model ({}) does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
-             for the data that they remember and time to search them, they are the better choice: --method knn makes a similar model",
-            names(&rows),
+            "nearest neighbours detect {} better than the model ({}) does: AUROC {neighbours:.3} against {model:.3} on average. Where \
+             there is room for the data that they remember and time to search them, they are the better choice: --method knn makes a \
+             similar model",
+            names(&better),
             method.title(),
         )
     })
+}
+
+/// Whether nearest neighbours detect the set of `row` better than the model in `column`, by more than the choice of test samples
+/// explains.
+fn is_clear(row: &Row, column: &str) -> bool {
+    let auroc = |column: &str| row.auroc.get(column).copied().flatten();
+    let Some((model, neighbours)) = auroc(column).zip(auroc(NEIGHBOURS_COLUMN)) else { return false };
+    let interval = row.figures.get(column).and_then(|figures| figures.auroc.interval);
+    neighbours >= model + CLEAR && interval.is_none_or(|interval| neighbours > interval.high)
 }
 
 /// The sets that models are compared on, without the selection set: the user's sets if there are any, otherwise all.
@@ -173,6 +184,8 @@ fn names(rows: &[&Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::interval::Interval;
+    use crate::eval::table::{DetectionFigures, Figure};
 
     fn row(outliers: &str, given: bool, selection: bool, before: f64, after: f64) -> Row {
         let auroc = [("autoencoder".to_owned(), Some(before)), ("nae".to_owned(), Some(after))].into();
@@ -228,6 +241,22 @@ mod tests {
         );
         assert!(warning.contains("--method knn makes a similar model"), "{warning}");
         assert_eq!(neighbours_better(&with_neighbours(0.9, 0.905), MethodKind::Nae), None);
+        // Of several sets, those that are detected better.
+        let mut several = with_neighbours(0.8, 0.9);
+        several
+            .rows
+            .extend(with_neighbours(1.0, 1.0).rows.into_iter().map(|row| Row { outliers: "spots".into(), ..row }));
+        let warning = neighbours_better(&several, MethodKind::Nae).expect("better");
+        assert!(warning.contains("detect faults better") && warning.contains("0.950 against 0.900"), "{warning}");
+        // A difference that the choice of test images explains is none.
+        let within = |high| {
+            let auroc = Figure { value: 0.8, interval: Some(Interval { low: 0.7, high }) };
+            let figures = DetectionFigures { auroc, aupr: auroc, fpr95: auroc };
+            let mut table = with_neighbours(0.8, 0.9);
+            table.rows[0].figures.insert(MethodKind::Nae.column().to_owned(), figures);
+            neighbours_better(&table, MethodKind::Nae).is_some()
+        };
+        assert!(within(0.89) && !within(0.91));
         assert_eq!(neighbours_better(&table(vec![row("faults", true, false, 0.5, 0.1)]), MethodKind::Nae), None);
     }
 

@@ -13,7 +13,7 @@ pub enum Cell {
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "?"];
+        const MISSING: [&str; 10] = ["", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?"];
         if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
             return Self::Missing;
         }

@@ -51,6 +51,9 @@ fn a_finished_run_is_replaced_only_by_the_same() {
     }
     assert!(said(knn("A/good").args(["--out", "runs/good-knn-0"])).contains("is replaced"));
 
+    let note = said(knn("A/good").args(["--seed", "3", "--outliers", "B/good"]));
+    assert!(note.contains("of 61 are copies of images that are trained on as normal"), "{note}");
+
     let sample = refused(nae_train().current_dir(path).args(["sample", "runs/good-knn-0", "-o", "s.png"]));
     assert!(sample.contains("its model was fitted, not trained"), "{sample}");
 
