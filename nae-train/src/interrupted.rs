@@ -85,8 +85,9 @@ impl InterruptedRun {
         match (&resume.facts.outliers, outliers) {
             (Some(missing), None) => prepared.warnings.push(format!(
                 "the run was started with --outliers {missing}, which is not given now: the results are without these outliers; \
-                 evaluate the run with them when it has ended: nae-train eval {} --outliers {missing}",
-                folder.display()
+                 evaluate the run with them when it has ended: nae-train eval {}{} --outliers {missing}",
+                folder.display(),
+                data.map(|data| format!(" --data {}", data.display())).unwrap_or_default()
             )),
             (Some(before), Some(now)) if !is_same(Path::new(before), now) => prepared.warnings.push(format!(
                 "the run was started with --outliers {before}; the results are of {} instead",

@@ -26,6 +26,7 @@ pub mod idx;
 mod image_form;
 mod image_set;
 mod loaded;
+mod not_normal;
 mod originals;
 pub mod outliers;
 pub mod own;

@@ -28,6 +28,7 @@ use crate::tables::{mostly_tables, others_beside};
 pub use crate::files::title;
 use crate::image_form::{ImageForm, Samples};
 use crate::image_set::ImageSet;
+use crate::not_normal::means_not_normal;
 
 /// The sides that [`choose`] selects from, in pixels.
 pub const SIDES: [usize; 3] = [16, 28, 32];
@@ -47,28 +48,8 @@ const DARK: f32 = 0.1;
 /// many as the largest array of bytes has.
 const MOST_IMAGES: usize = 1 << 20;
 const MOST_VALUES: usize = nae_input::MAX_FILE as usize;
-/// Names of folders whose images are probably not normal, or not all of them.
-const NOT_NORMAL: [&str; 19] = [
-    "abnormal",
-    "anomalies",
-    "anomalous",
-    "anomaly",
-    "bad",
-    "defect",
-    "defective",
-    "defects",
-    "fail",
-    "failed",
-    "faulty",
-    "ground_truth",
-    "ng",
-    "nok",
-    "not_ok",
-    "outlier",
-    "outliers",
-    "test",
-    "tests",
-];
+/// Names of folders, besides [words](means_not_normal), whose images are probably not normal, or not all of them.
+const MIXED: [&str; 3] = ["ground_truth", "test", "tests"];
 /// The number of damaged files that a warning lists.
 const NAMED: usize = 5;
 
@@ -145,7 +126,8 @@ impl Collection {
     /// Warnings about folders whose names say that their images are not normal, one sentence each; for data that are
     /// trained on.
     pub fn doubtful(&self) -> Vec<String> {
-        let is_doubtful = |name: &str| NOT_NORMAL.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let is_mixed = |name: &str| MIXED.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let is_doubtful = |name: &str| is_mixed(name) || means_not_normal(name);
         let found = self.classes.iter().zip(&self.counts).filter(|(name, _)| is_doubtful(name));
         let warn = |(name, count): (&String, &usize)| {
             format!(
@@ -330,16 +312,17 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     }
 }
 
-/// Refuses arrays of images of different shapes, with names, shapes and counts, if one has several images: a label for each
-/// image of another array, a row of zeros with a one, would be an image. Arrays of one image each may differ.
+/// Refuses an array of one image beside one of several images of another shape, with names and shapes: it may have one-hot labels, a
+/// row for each image.
 fn of_one_kind(arrays: &[(String, Shape, usize)]) -> Result<(), String> {
-    let [(first, shape, _), ..] = arrays else { return Ok(()) };
-    let other = arrays.iter().find(|(_, other, _)| other != shape);
-    match other {
-        Some((name, other, _)) if arrays.iter().any(|(.., count)| *count > 1) => Err(format!(
-            "expected images of one shape, found {shape} in {first} and {other} in {name}; give only the arrays that are images"
+    let single = arrays.iter().filter(|(.., count)| *count == 1);
+    let pairs =
+        single.flat_map(|single| arrays.iter().filter(|(.., count)| *count > 1).map(move |many| (single, many)));
+    match pairs.into_iter().find(|((_, one, _), (_, many, _))| one != many) {
+        Some(((single, one, _), (many, shape, _))) => Err(format!(
+            "expected images of one shape, found {shape} in {many} and {one} in {single}; give only the arrays that are images"
         )),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -551,7 +534,12 @@ mod tests {
         };
         assert_eq!(tables(&["a.csv", "b.csv"]).expect("more images").1.others, 2);
         let said = tables(&["c.csv", "d.tsv"]).expect_err("more tables").to_string();
-        assert!(said.contains("found 4 tables and 3 other files, such as \"0.pgm\""), "{said}");
+        assert!(
+            said.contains(
+                "found 4 tables and 3 other files, such as \"0.pgm\"; keep tables and images in folders of their own"
+            ),
+            "{said}"
+        );
     }
 
     #[test]
@@ -606,7 +594,7 @@ mod tests {
     fn arrays_that_are_not_of_the_images_are_refused() {
         let array = |name: &str, height, count| (name.to_owned(), Shape::new(1, height, 2), count);
         assert_eq!(of_one_kind(&[array("a.npy", 3, 1), array("b.npy", 4, 1)]), Ok(()));
-        assert_eq!(of_one_kind(&[array("a.npy", 3, 5), array("b.npy", 3, 7)]), Ok(()));
+        assert_eq!(of_one_kind(&[array("a.npy", 3, 5), array("b.npy", 4, 7)]), Ok(()));
         for arrays in [[array("x.npy", 3, 80), array("y.npy", 80, 1)], [array("y.npy", 80, 1), array("x.npy", 3, 80)]] {
             let said = of_one_kind(&arrays).expect_err("labels");
             assert!(said.contains("1x3x2 in x.npy") && said.contains("1x80x2 in y.npy"), "{said}");

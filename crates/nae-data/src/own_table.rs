@@ -220,8 +220,8 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
     let mut warnings = Vec::new();
     if filled > 0 {
         warnings.push(format!(
-            "{filled} of {count} rows lack a reading, or have NA, none or the like for it: the column's median is taken, of a category no \
-             value, and an input says so"
+            "{filled} of {count} rows have missing values (empty, NA, none and the like): they are replaced by the column's median, a \
+             category has none of its values, and an input says so"
         ));
     }
     if moved > 0 {
@@ -354,7 +354,10 @@ mod tests {
         // span.
         assert!(own.columns.iter().all(|column| (column.span - 19.2).abs() < 0.1), "{:?}", own.columns);
         let [warning] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
-        assert!(warning.starts_with("the reading -1000 of the column \"column 2\" is very far"), "{warning}");
+        assert!(
+            warning.starts_with("the column \"column 2\" has a reading very far from the others, -1000, which"),
+            "{warning}"
+        );
         assert!(read.samples.image(7)[1] < 1e-6);
         assert!(read.samples.image(9)[1] - read.samples.image(5)[1] > 0.06);
         // Not so far out, and not so few.
@@ -378,7 +381,7 @@ mod tests {
         assert_eq!(own.columns.len(), 3, "the first column has no gap");
         assert_eq!(rows.samples.image(1), [0.5, 0.5, 0.625]);
         assert_eq!(rows.samples.image(0)[2], 0.375);
-        assert!(rows.warnings[0].contains("1 of 3 rows lack"), "{:?}", rows.warnings);
+        assert!(rows.warnings[0].contains("1 of 3 rows have missing values"), "{:?}", rows.warnings);
     }
 
     /// Calibration and test would otherwise be known to the columns, as no row is that is scored later.
@@ -530,12 +533,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let warnings =
             |text: &str| choose(&file(folder.path(), text), Missing::Refuse, None).expect("valid").1.warnings;
-        for (marked, said) in
-            [(1, "the reading -99999 of"), (2, "2 readings, 2 of them -99999, of"), (30, "30 readings, 30 of")]
-        {
+        for (marked, said) in [
+            (1, "a reading very far from the others, -99999"),
+            (2, "2 readings very far from the others, all of them -99999"),
+            (30, "30 readings very far from the others, all of them -99999"),
+        ] {
             let warnings = warnings(&with_markers("-99999", marked));
-            assert!(warnings.len() == 1 && warnings[0].starts_with(said), "{marked}: {warnings:?}");
+            let said = format!("the column \"b\" has {said}, which");
+            assert!(warnings.len() == 1 && warnings[0].starts_with(&said), "{marked}: {warnings:?}");
         }
+        // One that is farther is not what stands for missing ones.
+        let [beside] = &warnings(&(with_markers("-99999", 30) + "1,9000000\n"))[..] else { panic!("one warning") };
+        assert!(beside.contains("31 readings very far from the others, 30 of them -99999"), "{beside}");
         // Many that differ are a wide distribution.
         let wide: String = (0..30).map(|n| format!("1,{}\n", 99_999 + 7 * n)).collect();
         assert_eq!(warnings(&(with_markers("5", 0) + &wide)), [""; 0]);
@@ -555,7 +564,9 @@ mod tests {
             let said = format!("the column {name:?} seems to say which rows are normal");
             assert!(warnings.len() == 1 && warnings[0].starts_with(&said), "{warnings:?}");
         }
-        for (name, values) in [("valve", ["open", "closed"]), ("switch", ["0", "1"])] {
+        for (name, values) in
+            [("valve", ["open", "closed"]), ("switch", ["0", "1"]), ("target", ["20", "25"]), ("label", ["3", "4"])]
+        {
             assert_eq!(warnings(name, values), [""; 0]);
         }
     }
@@ -571,10 +582,13 @@ mod tests {
             lost.starts_with("\"0.5\" is the name of a column") && lost.contains("the first row is lost"),
             "{lost}"
         );
-        // Years, and the positions that pandas writes, are names.
+        // Years, and the positions that pandas writes, are names, and so are wavelengths.
         for names in ["2019,2020,kind\n", "0,1,kind\n"] {
             assert_eq!(warnings(&format!("{names}{rows}")), [""; 0]);
         }
+        let spectra = |n: usize| format!("{},{},{},{},a{}\n", n % 7, n * 37 % 100, n * 11 % 13, n * 5 % 17, n % 2);
+        let spectra: String = (0..100).map(spectra).collect();
+        assert_eq!(warnings(&format!("400.5,401,401.5,402,kind\n{spectra}")), [""; 0]);
     }
 
     /// A file has the form of the program that wrote it, and a DataFrame another.

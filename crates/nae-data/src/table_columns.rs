@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use nae_input::table::{Cell, Table, category};
 use nae_onnx::metadata::{Column, Missing, Reading};
 
+use crate::not_normal::{means_not_normal, plain};
 use crate::tables::{MAX_COLUMNS, Read};
 
 /// The least span, in scales; readings further out extend it.
@@ -184,10 +185,18 @@ impl<'a> Content<'a> {
     }
 }
 
-/// A warning if names of columns are numbers with decimals: years and positions are names, readings are not.
+/// The number of names that are frequencies or wavelengths if they rise or fall, and no readings.
+const AXIS: usize = 4;
+
+/// A warning if names of columns are numbers with decimals: years, positions and the values of an axis are names, readings are not.
 fn row_as_names(names: &[String]) -> Option<String> {
-    let is_reading = |name: &&String| name.contains(['.', ',']) && matches!(Cell::from(name.as_str()), Cell::Number(_));
-    let example = names.iter().find(is_reading)?;
+    let numbers = || names.iter().filter_map(|name| number(&Cell::from(name.as_str())).map(|number| (name, number)));
+    let (example, _) = numbers().find(|(name, _)| name.contains(['.', ',']))?;
+    let values: Vec<f64> = numbers().map(|(_, number)| number).collect();
+    let is_axis = values.is_sorted_by(|a, b| a < b) || values.is_sorted_by(|a, b| a > b);
+    if is_axis && values.len() >= AXIS {
+        return None;
+    }
     Some(format!(
         "{example:?} is the name of a column, since the first row has a text and is taken for the names: if the table has no \
          names, the first row is lost; write names above it, the same ones in every table that is scored"
@@ -212,20 +221,12 @@ const LABELS: [&str; 15] = [
     "target",
     "y",
 ];
-/// Texts of a category that probably stand for rows that are not normal.
-const NOT_NORMAL: [&str; 10] =
-    ["abnormal", "anomalous", "anomaly", "attack", "bad", "defect", "defective", "fail", "fault", "outlier"];
-
-/// A warning if the column that is `shown` by this name has few values, and name or values say that it is about what is
-/// normal.
+/// A warning if the column that is `shown` by this name has a value for what is not normal, or is named for a label and has two
+/// values, such as 0 and 1.
 fn label(shown: &str, content: &Content<'_>) -> Option<String> {
-    let plain =
-        |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
-    let is_named = LABELS.contains(&plain(shown).as_str());
-    let found = content.texts.iter().find(|text| NOT_NORMAL.contains(&plain(text).as_str()));
-    let (first, last) = (content.numbers.first(), content.numbers.last());
-    let is_yes_or_no = content.numbers.iter().all(|number| Some(number) == first || Some(number) == last);
-    if found.is_none() && !(is_named && is_yes_or_no) {
+    let found = content.texts.iter().find(|text| means_not_normal(text));
+    let is_switch = content.numbers.iter().all(|number| [-1.0, 0.0, 1.0].contains(number)) && content.texts.len() <= 2;
+    if found.is_none() && !(is_switch && LABELS.contains(&plain(shown).as_str())) {
         return None;
     }
     let such = found.map(|text| format!(", such as {:?}", shortened(text))).unwrap_or_default();
@@ -241,20 +242,25 @@ fn far_readings(shown: &str, content: &Content<'_>, column: &Column) -> Option<S
     let far = content.numbers.iter().filter(|number| distance(number) > FAR);
     let count = far.clone().count();
     let example = far.clone().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    // A value that stands for a missing one is always the same, and may be frequent.
-    let alike = far.filter(|number| *number == example).count();
-    let is_marker = alike > 1 && 2 * alike >= count;
-    if count as f64 > RARE * content.numbers.len() as f64 && !is_marker {
+    // A value that stands for a missing one is always the same, and may be frequent. Numbers are sorted.
+    let far: Vec<f64> = far.copied().collect();
+    let repeated = far.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len()).filter(|alike| alike.len() > 1);
+    let repeated = repeated.filter(|alike| 2 * alike.len() >= count);
+    if count as f64 > RARE * content.numbers.len() as f64 && repeated.is_none() {
         return None;
     }
-    let (readings, are) = match count {
-        1 => (format!("the reading {example}"), "is"),
-        _ if is_marker => (format!("{count} readings, {alike} of them {example},"), "are"),
-        _ => (format!("{count} readings, such as {example},"), "are"),
+    let (readings, otherwise) = match (count, repeated) {
+        (1, _) => (format!("a reading very far from the others, {example}"), ""),
+        (_, None) => (format!("{count} readings very far from the others, such as {example}"), ""),
+        (_, Some(alike)) => {
+            let all = if alike.len() == count { "all".to_owned() } else { alike.len().to_string() };
+            let readings = format!("{count} readings very far from the others, {all} of them {}", alike[0]);
+            (readings, "; a state of the machine may stay")
+        }
     };
     Some(format!(
-        "{readings} of the column {shown:?} {are} very far from the others, which leaves all columns a smaller range: if this \
-         stands for a missing reading, leave the cell empty"
+        "the column {shown:?} has {readings}, which leaves all columns a smaller range: if this stands for a missing reading, leave the \
+         cell empty{otherwise}"
     ))
 }
 

@@ -7,9 +7,10 @@ use nae_input::table::{self, Cell, Table, is_table};
 use nae_onnx::file::{self};
 use sha2::{Digest as _, Sha256};
 
+use crate::counted::counted;
 use crate::digest::hex;
 use crate::error::DataError;
-use crate::file_names::has_images;
+use crate::file_names::{has_images, is_array};
 
 /// The largest number of columns of a table, or of values in a window.
 pub(crate) const MAX_COLUMNS: usize = 8192;
@@ -133,11 +134,19 @@ pub(super) fn others_beside(folder: &Path) -> Option<String> {
     Some(format!("found {tables} and {others}: a folder of tables may hold nothing else; {todo}"))
 }
 
-/// The same, if `folder` contains more tables than other files, and no folders, which may have images.
+/// With as many other files, a folder of tables may be one of images with a table for each.
+const FEW_FILES: usize = 50;
+
+/// If `folder` contains more tables than other files, a few of which are images and none an array or a folder, which may have many:
+/// what was found, and what to do.
 pub(super) fn mostly_tables(folder: &Path) -> Option<String> {
-    let files = visible(folder).ok()?;
-    let tables = files.iter().filter(|file| is_table(file)).count();
-    if 2 * tables > files.len() && files.iter().all(|file| !file.is_dir()) { others_beside(folder) } else { None }
+    let (tables, others): (Vec<_>, Vec<_>) = visible(folder).ok()?.into_iter().partition(|file| is_table(file));
+    let has_many = |file: &PathBuf| file.is_dir() || is_array(file);
+    let one = others.iter().find(|file| has_images(file))?.file_name()?.to_string_lossy().into_owned();
+    (tables.len() > others.len() && others.len() < FEW_FILES && !others.iter().any(has_many)).then(|| {
+        let (tables, others) = (counted(tables.len(), "table"), counted(others.len(), "other file"));
+        format!("found {tables} and {others}, such as {one:?}; keep tables and images in folders of their own")
+    })
 }
 
 /// What was found in a folder without tables.

@@ -278,8 +278,15 @@ impl Request {
             None => {
                 let (data_sha256, choices) = (prepared.data_sha256.clone(), choices.clone());
                 let outliers = self.outliers.as_ref().map(|path| path.display().to_string());
-                let facts =
-                    Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None, outliers };
+                let facts = Facts {
+                    data_sha256,
+                    engine,
+                    device: DeviceChoice::Cpu,
+                    choices,
+                    selection: None,
+                    outliers,
+                    outliers_sha256: None,
+                };
                 RunFolder::create(&self.folder, &prepared.config, prepared.seed, facts, every)
             }
         };

@@ -86,7 +86,7 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
     table = table_model.detector
     rows = readings.copy()
     rows[7, 2] = np.nan
-    with pytest.raises(ValueError, match='row 7: expected a reading in the column "column 3", found a missing one'):
+    with pytest.raises(ValueError, match='row 7: the reading in the column "column 3" is missing'):
         table.score(rows)
     rows[7, 2] = np.inf
     with pytest.raises(ValueError, match='row 7: expected a number in the column "column 3", found "inf"'):
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
     (tmp_path / "short.csv").write_text("column 1,column 2\n1,2\n")
     with pytest.raises(ValueError, match='short.csv: expected the column "column 3"'):
         table.score(tmp_path / "short.csv")
-    with pytest.raises(ValueError, match='data.csv, line 3: expected a reading in the column "b", found a missing one.*--missing fill'):
+    with pytest.raises(ValueError, match='data.csv, line 3: the reading in the column "b" is missing.*--missing fill'):
         frame = pandas.DataFrame({"a": range(60), "b": [1.0, None, 2.0] * 20})
         nae_edge.train(frame, pretraining_updates=1, updates=1)
 
@@ -196,11 +196,11 @@ def test_what_a_mask_hides_is_a_gap(table_model, readings):
     rows = np.ma.masked_values(rows, -9999.0)
     table = table_model.detector
     for form in (rows, list(rows)):
-        with pytest.raises(ValueError, match='row 7: expected a reading in the column "column 3", found a missing one'):
+        with pytest.raises(ValueError, match='row 7: the reading in the column "column 3" is missing'):
             table.score(form)
         assert list(table.score(form, errors="coerce").errors) == [7]
     np.testing.assert_array_equal(table.score(rows[:7]).energies, table.score(readings[:7]).energies)
-    with pytest.raises(ValueError, match='data.csv, line 9: expected a reading in the column "column 3", found a missing one'):
+    with pytest.raises(ValueError, match='data.csv, line 9: the reading in the column "column 3" is missing'):
         nae_edge.train(rows, pretraining_updates=1, updates=1, progress=False)
 
 

@@ -105,9 +105,9 @@ fn a_time_series_has_an_energy_for_each_window() {
         let (expected, energy) = (single.score_prepared(&values).unwrap()[0].energy, line["energy"].as_f64().unwrap());
         assert!((energy as f32 - expected).abs() <= 1e-5 * expected, "{energy} {expected}");
     }
-    let assert = run(folder, &["score", "model.onnx", "gap.csv", "--json"]).code(1).stderr(contains(
-        "gap.csv:3: expected a reading in the column \"c0\", found a missing one; the window 2-5 is left out",
-    ));
+    let assert = run(folder, &["score", "model.onnx", "gap.csv", "--json"])
+        .code(1)
+        .stderr(contains("gap.csv:3: the reading in the column \"c0\" is missing; the window 2-5 is left out"));
     // The rows after the gap begin with a window, too.
     let found = lines(&assert.get_output().stdout);
     let names: Vec<&str> = found.iter().map(|line| line["input"].as_str().unwrap()).collect();

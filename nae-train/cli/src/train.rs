@@ -15,7 +15,7 @@ use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
 use nae_train::interrupted::InterruptedRun;
 use nae_train::report::progress::Bars;
-use nae_train::report::{AUTOENCODER, Facts, Finished, FinishedRun, RESUME, Resume, RunFolder};
+use nae_train::report::{AUTOENCODER, CHECKPOINT, Facts, Finished, FinishedRun, RESUME, Resume, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::train::Both;
 use nae_train::train::Ending;
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
             let data_sha256 = prepared.data_sha256.clone();
             let (device, choices) = (args.compute.device, choices.clone());
             let outliers = args.outliers.as_ref().map(|path| path.display().to_string());
-            let facts = Facts { data_sha256, engine, device, choices, selection: None, outliers };
+            let facts =
+                Facts { data_sha256, engine, device, choices, selection: None, outliers, outliers_sha256: None };
             (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
         }
     };
@@ -155,6 +156,12 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         outln!("{}", summary.terminal())?;
         outln!("run folder: {}", folder.path().display())?;
     }
+    if let (Some(failure), false) = (&incomplete, folder.path().join(CHECKPOINT).exists()) {
+        bail!(
+            "the run has ended, and its weights could not be written to the run folder: {failure}{}",
+            without_weights(args, folder, exported)
+        );
+    }
     exported.with_context(|| {
         format!(
             "the run has ended, and its model is in {}, but was not exported{}",
@@ -184,6 +191,25 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     Ok(())
 }
 
+/// What is left of a run that has ended without weights in its `folder`, and was `exported` or was not.
+fn without_weights(args: &TrainArgs, folder: &RunFolder, exported: anyhow::Result<()>) -> String {
+    let file = args.export.export.as_ref();
+    let export = match (&exported, file) {
+        (Ok(()), Some(file)) => format!("; the exported model is in {}", file.display()),
+        (Ok(()), None) => String::new(),
+        (Err(error), _) => format!("; it was not exported either: {error:#}"),
+    };
+    let rest = if folder.path().join(RESUME).exists() {
+        let arguments = resume_arguments(args, folder.path(), folder.outliers());
+        format!("; to write the weights, continue the run from its last state: nae-train --resume {arguments}")
+    } else if exported.is_err() || file.is_none() {
+        "; no model of it is left".to_owned()
+    } else {
+        String::new()
+    };
+    export + &rest
+}
+
 /// The folder of a new run, as given or by default.
 ///
 /// # Errors
@@ -199,7 +225,10 @@ fn out(args: &TrainArgs) -> anyhow::Result<PathBuf> {
 
 fn refuse_interrupted(args: &TrainArgs, path: &Path) -> anyhow::Result<()> {
     if path.join(RESUME).exists() {
-        let outliers = Resume::read(path).ok().and_then(|resume| resume.facts.outliers);
+        let outliers = match Resume::read(path) {
+            Ok(resume) => resume.facts.outliers,
+            Err(damaged) => bail!("{damaged}; remove {}, or choose another folder with --out", path.display()),
+        };
         bail!(
             "{}: an interrupted run is there; go on with it: nae-train --resume {}; or choose another folder with --out, or \
              remove this one",
@@ -301,6 +330,8 @@ fn add_outliers(args: &TrainArgs, prepared: &mut Prepared) -> anyhow::Result<()>
 /// Prepares the continuation of a run.
 fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
     let (mut prepared, mut resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
+    // A model of an experiment may have too few samples for a threshold.
+    prepared.check_counts()?;
     add_outliers(args, &mut prepared)?;
     if let Some(path) = &args.outliers {
         resume.facts.outliers = Some(path.display().to_string());
@@ -311,7 +342,7 @@ fn resumed(args: &TrainArgs, run: InterruptedRun) -> anyhow::Result<Job> {
     Ok(Job { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone(), resume: Some(resume) })
 }
 
-/// The first Ctrl-C asks the run to stop at the next update; the second ends the program.
+/// The first Ctrl-C, or SIGTERM, asks the run to stop at the next update; the second ends the program.
 pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     stop_on_interrupt_until(&Arc::default())
 }
@@ -334,6 +365,14 @@ fn stop_on_interrupt_until(ended: &Arc<OnceLock<Option<String>>>) -> anyhow::Res
         }
     })
     .context("Ctrl-C cannot be caught")?;
+    // Sent by schedulers and service managers before they kill. The second one ends the program, as the second Ctrl-C does.
+    #[cfg(unix)]
+    {
+        use signal_hook::{consts::SIGTERM, flag};
+        flag::register_conditional_shutdown(SIGTERM, i32::from(crate::INTERRUPTED), Arc::clone(&stop))
+            .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)))
+            .context("SIGTERM cannot be caught")?;
+    }
     Ok(stop)
 }
 

@@ -130,8 +130,8 @@ fn claim(path: &Path) -> Result<File, RunFolderError> {
 impl RunFolder {
     /// Compares the finished run in the folder at `path`, if there is one, with a run of `config`.
     pub fn finished(path: &Path, config: &Config, seed: u64, data_sha256: &str) -> Option<FinishedRun> {
-        // Folders of earlier versions have a report, but no results.
-        if ![RESULT, REPORT].iter().any(|name| path.join(name).exists()) {
+        // Folders of earlier versions have a report, but no results; those of an experiment's models have weights only.
+        if ![RESULT, REPORT, CHECKPOINT].iter().any(|name| path.join(name).exists()) {
             return None;
         }
         let recorded = config_text(path).ok().and_then(|(text, origin)| preset::recorded(&text, &origin).ok());
@@ -183,6 +183,7 @@ impl RunFolder {
         Self::refuse_foreign(path)?;
         fs::create_dir_all(path).map_err(io(path))?;
         let lock = claim(path)?;
+        file::remove_incomplete(path).map_err(io(path))?;
         // If this run is killed, weights and figures of an earlier run must not be mistaken for its own.
         for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT] {
             let file = path.join(name);
@@ -211,6 +212,7 @@ impl RunFolder {
     /// to the folder.
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, RunFolderError> {
         let lock = claim(path)?;
+        file::remove_incomplete(path).map_err(io(path))?;
         let metrics = Metrics::reopen(path, resume.metrics)?;
         Self::with(path, lock, metrics, resume.facts.clone(), every, resume.taken)
     }
@@ -322,8 +324,13 @@ impl RunFolder {
         self.trace = Some(trace);
     }
 
+    /// Keeps the first error for [`complete`](Self::complete), and warns of it at once: the run goes on for hours, and what it
+    /// cannot store would be lost if it was interrupted.
     fn fail(&mut self, reason: String) {
-        self.failure.get_or_insert(reason);
+        if self.failure.is_none() {
+            tracing::error!("{reason}; the run goes on, but an interruption may lose what it could not write");
+            self.failure = Some(reason);
+        }
     }
 
     fn flush(&mut self) {
@@ -398,6 +405,7 @@ mod tests {
             choices: Vec::new(),
             selection: None,
             outliers: None,
+            outliers_sha256: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! It consists of a mark, the SHA-256 of the rest, and the rest as CBOR. It is written atomically, so that a run that
 //! is killed always leaves a complete state of some update.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ciborium::Value;
@@ -48,6 +49,10 @@ pub struct Facts {
     /// The path of the outliers that the run was started with, for its evaluation, if any.
     #[serde(default)]
     pub outliers: Option<String>,
+    /// The SHA-256 of the outliers in files of an experiment, by set, one of which may be the selection set; states of other
+    /// runs and of earlier versions do not have them.
+    #[serde(default)]
+    pub outliers_sha256: Option<BTreeMap<String, String>>,
 }
 
 /// The state for resuming a run. For writing, `F` and `S` are references.

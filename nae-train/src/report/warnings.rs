@@ -27,7 +27,8 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     warnings.extend(copies(split, prepared.config.source().samples()));
-    warnings.extend(no_better_than_the_mean(prepared, outcome, table));
+    let failed = no_better_than_the_mean(prepared, outcome, table);
+    warnings.extend(failed.map(|warning| warning + "; give it more time, or try another --seed"));
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
@@ -117,7 +118,7 @@ fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64, n
     (reached >= constant).then(|| {
         format!(
             "the autoencoder reconstructs normal test {noun} no better than their mean does (energy {reached:.4} against \
-             {constant:.4}): its training failed or was too short; give it more time, or try another --seed"
+             {constant:.4}): its training failed or was too short"
         )
     })
 }

@@ -148,7 +148,7 @@ pub enum TableError {
 #[non_exhaustive]
 pub enum RowError {
     /// A reading is missing, and the model does not fill in missing readings.
-    #[error("expected a reading in the column {0:?}, found a missing one")]
+    #[error("the reading in the column {0:?} is missing")]
     Missing(String),
     /// A reading is not a number.
     #[error("expected a number in the column {column:?}, found {found:?}")]

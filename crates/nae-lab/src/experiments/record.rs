@@ -16,6 +16,9 @@ use super::Scale;
 /// The name of the file.
 pub const RECORD: &str = "experiment.json";
 
+/// The names of an experiment's results.
+const RESULTS: [&str; 2] = ["cells.jsonl", "result.json"];
+
 /// The name of the file that is locked.
 const LOCK: &str = "lock";
 
@@ -53,7 +56,7 @@ pub enum RecordError {
         cause: io::Error,
     },
     /// The file is not a valid record.
-    #[error("{}: {cause}; remove the file where the folder is of this experiment", path.display())]
+    #[error("{}: {cause}; restore the file from a copy, or choose another folder with --out", path.display())]
     Form {
         /// The path of the file.
         path: PathBuf,
@@ -63,6 +66,9 @@ pub enum RecordError {
     /// Another process works on the folder.
     #[error("{}: another process works on the experiment there; wait for it, or choose another folder with --out", .0.display())]
     Locked(PathBuf),
+    /// The folder has no record, and a file that would be replaced.
+    #[error("{}: it would be replaced, and its folder has no {RECORD}; choose an empty or a new folder with --out", .0.display())]
+    Foreign(PathBuf),
     /// The folder contains results of another experiment.
     #[error("{}: its results are of {what} {found}, and this is {expected}; choose another folder with --out", path.display())]
     Other {
@@ -104,13 +110,15 @@ impl Record {
     /// which lasts until it is dropped or the process ends.
     ///
     /// # Errors
-    /// [`RecordError::Locked`] if another process has the lock, and those of [`write`](Self::write).
+    /// [`RecordError::Foreign`] if there is no record, and a file that the experiment would replace; [`RecordError::Locked`] if
+    /// another process has the lock; and those of [`write`](Self::write).
     pub(super) fn claim(&self, path: &Path) -> Result<File, RecordError> {
         let io = |path: &Path| {
             let path = path.to_owned();
             move |cause| RecordError::Io { path, cause }
         };
         fs::create_dir_all(path).map_err(io(path))?;
+        refuse_foreign(path)?;
         let name = path.join(LOCK);
         let lock = file::lock(&name).map_err(io(&name))?.ok_or_else(|| RecordError::Locked(path.to_owned()))?;
         self.write(path)?;
@@ -157,12 +165,30 @@ impl Record {
     }
 }
 
-/// Whether the folder `path` has more than a record and its lock.
+/// Refuses a folder `path` without a record that has results or pictures. Run folders are protected by themselves, and may have been
+/// carried there.
+fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
+    let io = |cause| RecordError::Io { path: path.to_owned(), cause };
+    if path.join(RECORD).exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        let name = file.file_name().unwrap_or_default();
+        let is_picture = file.extension().is_some_and(|end| end == "svg" || end == "png");
+        if !file.is_dir() && (is_picture || RESULTS.iter().any(|result| name == *result)) {
+            return Err(RecordError::Foreign(file));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the folder `path` has more than a record and its lock; hidden files do not count.
 fn has_results(path: &Path) -> Result<bool, RecordError> {
     let io = |cause| RecordError::Io { path: path.to_owned(), cause };
     for entry in fs::read_dir(path).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
-        if name != RECORD && name != LOCK {
+        if name != RECORD && name != LOCK && !name.as_encoded_bytes().starts_with(b".") {
             return Ok(true);
         }
     }

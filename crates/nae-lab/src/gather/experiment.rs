@@ -163,10 +163,12 @@ fn unfinished(folders: &[PathBuf]) -> Result<Vec<PathBuf>, GatherError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::path::Path;
 
     use nae_train::device::DeviceChoice;
     use nae_train::report::journal::Journal;
+    use nae_train::report::{Facts, RESUME, RunFolder};
 
     use super::*;
     use crate::experiments::Scale;
@@ -213,6 +215,18 @@ mod tests {
         folder.to_owned()
     }
 
+    fn facts_of(data_sha256: &str) -> Facts {
+        Facts {
+            data_sha256: data_sha256.to_owned(),
+            engine: nae_train::engine::Engine::Cpu,
+            device: DeviceChoice::Cpu,
+            choices: Vec::new(),
+            selection: None,
+            outliers: None,
+            outliers_sha256: None,
+        }
+    }
+
     #[test]
     fn models_of_other_data_do_not_belong_in_one_table() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -229,16 +243,7 @@ mod tests {
             serde_json::json!([0])
         );
         let config = experiment(Path::new("")).settings.cells[1].config.clone();
-        let facts = nae_train::report::Facts {
-            data_sha256: "def".to_owned(),
-            engine: nae_train::engine::Engine::Cpu,
-            device: DeviceChoice::Cpu,
-            choices: Vec::new(),
-            selection: None,
-            outliers: None,
-        };
-        nae_train::report::RunFolder::create(&older.join("digit-1-0"), &config, 0, facts, Duration::MAX)
-            .expect("writes");
+        RunFolder::create(&older.join("digit-1-0"), &config, 0, facts_of("def"), Duration::MAX).expect("writes");
         let message = gather(&[a, older]).expect_err("other data").to_string();
         assert!(message.contains("SHA-256 is abc in the first and def"), "{message}");
     }
@@ -298,13 +303,39 @@ mod tests {
         let other = write(&folder.path().join("other"), 0, Some("abc"));
         let message = run(&other, &data).expect_err("other data").to_string();
         assert!(message.contains("other/digit-1-0") && message.contains("SHA-256 abc"), "{message}");
-        let Err(DetectionError::OtherData(error)) = run(&other, &data) else { panic!("other data") };
-        let same = write(&folder.path().join("same"), 0, Some(&error.found));
+        let Err(DetectionError::OtherData { found, .. }) = run(&other, &data) else { panic!("other data") };
+        let same = write(&folder.path().join("same"), 0, Some(&found));
         assert_eq!(run(&same, &data).expect("the same data").len(), 1);
         // Also if the finished one comes last: nothing is trained before it is known.
         let last = write(&folder.path().join("last"), 1, Some("abc"));
         let message = run(&last, &data).expect_err("other data").to_string();
         assert!(message.contains("last/digit-1-1"), "{message}");
+        // An interrupted one, even if it is not asked for.
+        let begun = folder.path().join("begun");
+        let config = experiment(&data).settings.cells[2].config.clone();
+        experiment(&data).record().write(&begun).expect_err("no folder yet");
+        std::fs::create_dir(&begun).expect("makes");
+        experiment(&data).record().write(&begun).expect("writes");
+        let facts = facts_of("def");
+        drop(RunFolder::create(&begun.join("digit-2-0"), &config, 0, facts, Duration::MAX).expect("makes"));
+        std::fs::write(begun.join("digit-2-0").join(RESUME), "").expect("writes");
+        let message = run(&begun, &data).expect_err("other data").to_string();
+        assert!(message.contains("begun/digit-2-0") && message.contains("SHA-256 def"), "{message}");
+        // Data that change while models are trained.
+        let models = experiment(&data).finished(&other).expect("reads");
+        let joins = |sha256: &str| {
+            let experiment = experiment(&data);
+            experiment.check_joins(
+                &experiment.settings.cells[2],
+                sha256,
+                &BTreeMap::new(),
+                &models,
+                &other.join("digit-2-0"),
+            )
+        };
+        assert!(joins("abc").is_ok());
+        let message = joins("def").expect_err("other data").to_string();
+        assert!(message.contains("other/digit-1-0") && message.contains("SHA-256 abc; found def"), "{message}");
         // Without the data, nothing contradicts the results.
         assert_eq!(run(&other, &folder.path().join("absent")).expect("no data").len(), 1);
     }

@@ -30,7 +30,7 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
     let assert = folder
         .run(&["score", "table.onnx", "rows.csv", "a.png", "--json"])
         .code(1)
-        .stderr(contains("rows.csv:4: expected a reading in the column \"c7\", found a missing one"))
+        .stderr(contains("rows.csv:4: the reading in the column \"c7\" is missing"))
         .stderr(contains("a.png: expected a table"));
     let found = lines(&assert.get_output().stdout);
     assert_eq!(found.iter().map(|l| l["input"].as_str().unwrap()).collect::<Vec<_>>(), ["rows.csv:2", "rows.csv:3"]);
@@ -82,7 +82,7 @@ fn the_last_window_of_a_series_ends_at_its_last_row() {
     let (_, others) = rows[17].split_once(',').unwrap();
     let gap = format!("{header}\n{},{others}{}", rows[..17].concat(), rows[18..].concat());
     std::fs::write(folder.path("gap.csv"), gap).unwrap();
-    let assert = score("gap.csv").code(1).stderr(contains("gap.csv:19: expected a reading in the column \"c0\""));
+    let assert = score("gap.csv").code(1).stderr(contains("gap.csv:19: the reading in the column \"c0\" is missing"));
     let assert = assert.stderr(contains("the window 16-31 is left out"));
     let names: Vec<String> = found(&assert).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["gap.csv:2-17", "gap.csv:3-18"]);

@@ -98,7 +98,7 @@ fn cells_and_seeds_of_several_folders_are_one_table() {
     let mut command = nae_train();
     command.args(["reproduce", "mnist-holdout", "--scale", "smoke", "--data", others, "--cells", "digit-1", "--seeds"]);
     let message = refused(command.args(["0,", "--out"]).arg(at("shared/a")));
-    assert!(message.contains("shared/a/digit-1-0") && message.contains("give the same --data"), "{message}");
+    assert!(message.contains("shared/a/digit-1-0") && message.contains("give the same data"), "{message}");
     let settings = at("mine.toml");
     let printed = run(nae_train().args(["reproduce", "mnist-holdout", "--print"]));
     let text =

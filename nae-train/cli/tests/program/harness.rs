@@ -87,8 +87,13 @@ pub(crate) fn appears(file: &Path) {
 
 /// Ctrl-C once `file` is there; returns what the program said.
 pub(crate) fn interrupted_at(child: Child, file: &Path) -> String {
+    stopped_by("-INT", child, file)
+}
+
+/// The same by another signal.
+pub(crate) fn stopped_by(signal: &str, child: Child, file: &Path) -> String {
     appears(file);
-    assert!(run(Command::new("kill").arg("-INT").arg(child.id().to_string())).status.success());
+    assert!(run(Command::new("kill").arg(signal).arg(child.id().to_string())).status.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     String::from_utf8(output.stderr).unwrap()

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::changed::replaced;
-use crate::harness::{interrupted_at, nae_train, refused, spawn};
+use crate::harness::{nae_train, refused, spawn, stopped_by};
 
 fn reproduce(out: &Path, extra: &[&str]) -> Output {
     let mut command = nae_train();
@@ -66,7 +66,7 @@ fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     std::fs::write(two.join("cells.jsonl"), first).unwrap();
     for file in std::fs::read_dir(&one).unwrap() {
         let path = file.unwrap().path();
-        if path.extension().is_some_and(|e| e == "safetensors") {
+        if path.extension().is_some_and(|e| e == "safetensors") || path.ends_with("experiment.json") {
             std::fs::copy(&path, two.join(path.file_name().unwrap())).unwrap();
         }
     }
@@ -290,6 +290,28 @@ fn one_process_works_on_a_folder() {
     }
 }
 
+/// A folder with other files is not taken, and neither is that of an experiment for a run.
+#[test]
+fn files_of_others_are_not_replaced() {
+    let folder = TempDir::new().unwrap();
+    for name in ["result.json", "densities.svg"] {
+        std::fs::write(folder.path().join(name), "mine").unwrap();
+        for experiment in ["gaussians8", "bimodal"] {
+            let message =
+                refused(nae_train().args(["reproduce", experiment, "--scale", "smoke", "--out"]).arg(folder.path()));
+            assert!(
+                message.contains(&format!("{name}: it would be replaced")) && !folder.path().join("lock").exists(),
+                "{message}"
+            );
+        }
+        assert_eq!(std::fs::read_to_string(folder.path().join(name)).unwrap(), "mine");
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    // Other files are no results.
+    std::fs::write(folder.path().join("log"), "").unwrap();
+    assert!(reproduce(folder.path(), &["--seeds", "1"]).status.success());
+}
+
 #[test]
 fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
@@ -312,6 +334,9 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     assert_eq!(rows[1]["nae"]["paper"], serde_json::json!([0.919, 0.013]));
     assert_eq!(result["averages"], serde_json::json!([]), "eight digits were not run");
     assert!(out.join("digit-9-1/config.toml").exists() && !out.join("digit-9-1/resume.bin").exists());
+
+    let message = refused(nae_train().args(["--method", "knn", "--out"]).arg(out.join("digit-9-1")));
+    assert!(message.contains("digit-9-1: a finished run of other data or settings"), "{message}");
 
     // Traced, the models are runs to study; those below are not traced, and no other models.
     let runs = ["digit-1-0", "digit-9-0"].map(|run| out.join(run));
@@ -336,7 +361,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     assert!(message.contains("digit-1-0/resume.bin"), "{message}");
     std::fs::copy(config, out.join("digit-1-0/config.toml")).unwrap();
     let message = String::from_utf8(detection("mnist-holdout", &out, &data, &extra).stderr).unwrap();
-    assert!(message.contains("digit-1-0") && message.contains("other settings"), "{message}");
+    assert!(message.contains("digit-1-0: an interrupted run there has the seed 1, this one has 0"), "{message}");
 
     let message = String::from_utf8(detection("mnist-holdout", &out, &data, &["--cells", "1"]).stderr).unwrap();
     assert!(message.contains("no cell `1`") && message.contains("digit-0, digit-1"), "{message}");
@@ -538,7 +563,8 @@ fn a_run_goes_on_only_where_its_selection_set_is() {
     let extra = ["--seeds", "1", "--cells", "cifar10-jpeg"];
     let run = out.join("cifar10-jpeg-0");
     let child = spawn(&mut detection_command("cifar10-ood", &out, &data, &extra));
-    interrupted_at(child, &run.join("config.toml"));
+    // A scheduler's signal.
+    stopped_by("-TERM", child, &run.join("config.toml"));
 
     let message = refused(nae_train().arg("--resume").arg(&run).arg("--data").arg(data.join("cifar10-jpeg")));
     assert!(message.contains("MNIST, padded") && message.contains("nae-train reproduce"), "{message}");
@@ -547,6 +573,11 @@ fn a_run_goes_on_only_where_its_selection_set_is() {
     let message = refused(&mut detection_command("cifar10-ood", &out, &data, &extra));
     assert!(message.contains("cifar10-jpeg-0") && message.contains("selection set"), "{message}");
     std::fs::rename(data.join("elsewhere"), data.join("mnist")).unwrap();
+    // The same set of other images.
+    crate::made_up_mnist::write_of(&data.join("mnist"), 200);
+    let message = refused(&mut detection_command("cifar10-ood", &out, &data, &extra));
+    assert!(message.contains("has the selection set `MNIST, padded` of SHA-256"), "{message}");
+    crate::made_up_mnist::write(&data.join("mnist"));
     let output = detection("cifar10-ood", &out, &data, &extra);
     assert!(output.status.success(), "{output:?}");
 }

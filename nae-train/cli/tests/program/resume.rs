@@ -250,7 +250,8 @@ fn after_ctrl_c_a_run_goes_on() {
     let message = refused(&mut start(path, "broken", &preset));
     assert!(message.contains("--resume") && message.contains("--out"), "{message}");
     // The outliers that the run was started with are kept.
-    assert!(message.contains(&format!("--outliers '{}'", outliers.display())), "{message}");
+    let hint = format!("broken.onnx --outliers '{}'", outliers.display());
+    assert!(message.contains(&hint), "{message}");
     let message = refused(start(path, "broken", &preset).arg("--outliers").arg(&outliers));
     assert!(message.contains(&format!("--outliers '{}'", outliers.display())), "{message}");
 

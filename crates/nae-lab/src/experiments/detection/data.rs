@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::settings::{FileSet, Files};
-use super::{DetectionError, Experiment, Finished, run_folder};
+use super::{Cell, DetectionError, Experiment, Finished, Job, run_folder};
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageForm, ImageSet, Loaded, Source};
 use nae_train::config::Config;
-use nae_train::recorded::OtherData;
+use nae_train::report::{RESUME, RunFolder};
 use nae_train::run::RunError;
 
 /// Outliers that have been read.
@@ -37,14 +37,57 @@ impl Experiment {
         }
     }
 
-    /// Checks that the data and outliers are those of the models `finished` in the folder `path`: of all of them, before one
-    /// is trained whose results could not be joined with theirs.
-    pub(super) fn check(&self, finished: &[Finished], path: &Path) -> Result<(), DetectionError> {
+    /// Checks that the data and outliers are those of the models in the folder `path`, `finished` and interrupted: before one of
+    /// `jobs` is trained whose results could not be joined with theirs. Models of data that no job has are left out.
+    pub(super) fn check(&self, jobs: &[Job<'_>], finished: &[Finished], path: &Path) -> Result<(), DetectionError> {
+        let is_asked = |config: &Config| jobs.iter().any(|job| job.cell.config.source() == config.source());
         let (mut sources, mut sets) = (Vec::new(), BTreeMap::new());
         for done in finished {
-            if let Some(cell) = self.settings.cells.iter().find(|cell| cell.name == done.cell) {
+            let cell = self.settings.cells.iter().find(|cell| cell.name == done.cell && is_asked(&cell.config));
+            if let Some(cell) = cell {
                 self.check_data(&cell.config, done, path, &mut sources)?;
                 self.check_outliers(&cell.config, done, path, &mut sets)?;
+            }
+        }
+        // An interrupted model goes on with its own data, and would be refused only when its turn comes.
+        for cell in self.settings.cells.iter().filter(|cell| is_asked(&cell.config)) {
+            for seed in self.seeds.iter() {
+                let seed = if self.settings.is_start(&cell.name) { 0 } else { seed };
+                let folder = run_folder(path, &cell.name, seed);
+                if folder.join(RESUME).exists()
+                    && let Ok(Some(recorded)) = RunFolder::data_sha256(&folder)
+                {
+                    self.check_source(&cell.config, folder, recorded, &mut sources)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a model of `cell` about to be trained in `folder`, with data and outliers of these digests, joins the models
+    /// `finished` in one table.
+    pub(crate) fn check_joins(
+        &self,
+        cell: &Cell,
+        data_sha256: &str,
+        outliers_sha256: &BTreeMap<String, String>,
+        finished: &[Finished],
+        folder: &Path,
+    ) -> Result<(), DetectionError> {
+        let path = folder.parent().unwrap_or(folder);
+        for done in finished {
+            let folder = run_folder(path, &done.cell, done.seed);
+            if self.source(&done.cell) == Some(cell.config.source())
+                && let Some(recorded) = done.data_sha256(path)?
+                && recorded != data_sha256
+            {
+                return Err(DetectionError::OtherData { folder, recorded, found: data_sha256.to_owned() });
+            }
+            for (set, recorded) in &done.outliers_sha256 {
+                if let Some(found) = outliers_sha256.get(set).filter(|found| *found != recorded) {
+                    let (set, recorded, found) = (set.clone(), recorded.clone(), found.clone());
+                    return Err(DetectionError::OtherOutliers { folder, set, recorded, found });
+                }
             }
         }
         Ok(())
@@ -59,9 +102,20 @@ impl Experiment {
         path: &Path,
         sources: &mut Vec<(Source, String)>,
     ) -> Result<(), DetectionError> {
+        let Some(recorded) = done.data_sha256(path)? else { return Ok(()) };
+        self.check_source(config, run_folder(path, &done.cell, done.seed), recorded, sources)
+    }
+
+    /// Checks that the data of `config` have the digest `recorded`, that of the run in `folder`, if they are available here.
+    fn check_source(
+        &self,
+        config: &Config,
+        folder: PathBuf,
+        recorded: String,
+        sources: &mut Vec<(Source, String)>,
+    ) -> Result<(), DetectionError> {
         let source = config.source();
         let data = source.folder_name().map(|name| self.data.join(name));
-        let Some(recorded) = done.data_sha256(path)? else { return Ok(()) };
         if data.as_ref().is_some_and(|folder| !folder.exists()) {
             return Ok(());
         }
@@ -73,8 +127,7 @@ impl Experiment {
                 loaded.sha256
             }
         };
-        let folder = run_folder(path, &done.cell, done.seed);
-        if found == recorded { Ok(()) } else { Err(OtherData { folder, recorded, found }.into()) }
+        if found == recorded { Ok(()) } else { Err(DetectionError::OtherData { folder, recorded, found }) }
     }
 
     /// Checks the same for the outliers in files. `sets` keeps the digests of those that have been read.

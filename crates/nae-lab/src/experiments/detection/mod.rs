@@ -3,11 +3,13 @@
 //!
 //! `settings` reads the file with the models to train and the paper's results. This file trains the models, each in a
 //! separate run folder, and stores finished ones: an interrupted experiment continues where it stopped, even within a
-//! model. `data` reads the outliers, and checks that finished models had the same data. `search` selects models by the
+//! model. `data` reads the outliers, and checks that finished models had the same data, `interrupted` that an
+//! interrupted one goes on as it was begun. `search` selects models by the
 //! selection set, `samples` draws a model's new images, [`summary`] makes the table; [`record`](super::record) describes
 //! the experiment of a folder.
 
 mod data;
+mod interrupted;
 mod samples;
 mod search;
 mod settings;
@@ -34,10 +36,10 @@ use nae_onnx::file::{self, FileError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
-use nae_train::recorded::OtherData;
 use nae_train::report::journal::{self, Journal};
-use nae_train::report::no_better_than_the_mean;
-use nae_train::report::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, Resume, RunFolder, RunFolderError};
+use nae_train::report::{
+    AUTOENCODER, CHECKPOINT, CONFIG, Facts, RESUME, RunFolder, RunFolderError, no_better_than_the_mean,
+};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use samples::SAMPLES;
@@ -154,12 +156,19 @@ pub enum DetectionError {
     /// Outliers cannot be read.
     #[error("outliers: {0}")]
     Outliers(DataError),
-    /// The interrupted run in a model's folder has other settings.
+    /// The interrupted run in a model's folder was begun with another seed, or other settings, data, selection set or engine.
     #[error(
-        "{}: an interrupted run there had other settings than this one, or another selection set, engine or data; \
-         go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
+        "{}: an interrupted run there has {recorded}, this one has {found}; go on with those, remove the folder, or choose another \
+         for the experiment with --out", folder.display()
     )]
-    OtherRun(PathBuf),
+    OtherRun {
+        /// The folder of the run.
+        folder: PathBuf,
+        /// What differs, as the interrupted run has it.
+        recorded: String,
+        /// The same of this run.
+        found: String,
+    },
     /// The cell from which another starts is not trained.
     #[error(
         "{}: the cell {cell} starts from the network of the cell {start}, which is not trained to its end there with these \
@@ -173,9 +182,19 @@ pub enum DetectionError {
         /// The cell from which it starts.
         start: String,
     },
-    /// A finished model was trained on other data.
-    #[error(transparent)]
-    OtherData(#[from] OtherData),
+    /// A finished or interrupted model has other data.
+    #[error(
+        "{}: expected the data of this model, of SHA-256 {recorded}; found {found}: a table would join results of different data; give \
+         the same data, remove the folder, or choose another for the experiment with --out", folder.display()
+    )]
+    OtherData {
+        /// The folder of the model's run.
+        folder: PathBuf,
+        /// The SHA-256 of its data.
+        recorded: String,
+        /// The SHA-256 of the data that were given.
+        found: String,
+    },
     /// A finished model was evaluated on other outliers.
     #[error(
         "{}: expected the outliers `{set}` that this model was evaluated on, of SHA-256 {recorded}; found {found}: a table would \
@@ -330,7 +349,7 @@ impl Experiment {
         let _lock = self.record().claim(path)?;
         let mut finished = self.finished(path)?;
         let jobs = self.jobs()?;
-        self.check(&finished, path)?;
+        self.check(&jobs, &finished, path)?;
         for job in jobs {
             if finished.iter().any(|done| done.cell == job.cell.name && done.seed == job.seed) {
                 continue;
@@ -342,12 +361,15 @@ impl Experiment {
                 return Err(DetectionError::Start { path: path.to_owned(), cell, start });
             }
             let folder = run_folder(path, &job.cell.name, job.seed);
-            let (done, folder) = self.train(&job, &folder, device, stop, &mut begin)?;
+            let (done, folder) = self.train(&job, &folder, &finished, device, stop, &mut begin)?;
             Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
             // Only now: if interrupted before, the run continues from its last state and is evaluated again.
             folder.finish()?;
             finished.push(done);
         }
+        // The order of the models does not depend on interruptions.
+        let cells: Vec<&str> = self.settings.cells.iter().map(|cell| cell.name.as_str()).collect();
+        finished.sort_by_key(|model| (cells.iter().position(|name| *name == model.cell), model.seed));
         Ok(finished)
     }
 
@@ -369,6 +391,7 @@ impl Experiment {
         &self,
         job: &Job<'_>,
         folder: &Path,
+        finished: &[Finished],
         device: &Device,
         stop: &AtomicBool,
         begin: &mut impl FnMut(&Job<'_>, &[String]) -> O,
@@ -389,25 +412,22 @@ impl Experiment {
                 outliers_sha256.insert(set.name.clone(), sha256);
             }
         }
+        // They may have been changed since the models before this one were trained.
+        self.check_joins(job.cell, &prepared.data_sha256, &outliers_sha256, finished, folder)?;
         let watch = begin(job, &prepared.warnings);
+        let facts = Facts {
+            data_sha256: prepared.data_sha256.clone(),
+            engine,
+            device: self.device,
+            choices: Vec::new(),
+            selection: prepared.selection().map(str::to_owned),
+            outliers: None,
+            outliers_sha256: Some(outliers_sha256.clone()),
+        };
         let (mut run_folder, snapshot) = if folder.join(RESUME).exists() {
-            let (recorded, seed) = RunFolder::read(folder)?;
-            if recorded.raw() != prepared.config.raw() || seed != job.seed {
-                return Err(DetectionError::OtherRun(folder.to_owned()));
-            }
-            let resume = Resume::read(folder)?;
-            let facts = &resume.facts;
-            if facts.selection.as_deref() != prepared.selection()
-                || facts.engine != engine
-                || facts.data_sha256 != prepared.data_sha256
-            {
-                return Err(DetectionError::OtherRun(folder.to_owned()));
-            }
+            let resume = interrupted::resume(folder, &prepared.config, job.seed, &facts)?;
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
         } else {
-            let (data_sha256, selection) = (prepared.data_sha256.clone(), prepared.selection().map(str::to_owned));
-            let facts =
-                Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection, outliers: None };
             let begun = RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?;
             let start = job.cell.pretrained.as_ref().map(|cell| {
                 let weights = folder.with_file_name(format!("{cell}-0")).join(CHECKPOINT);
@@ -445,8 +465,9 @@ impl Experiment {
         };
         let auroc = Table::of(&prepared.evaluate(&columns, engine, device));
         let mut warnings = prepared.warnings.clone();
-        // No model learns within seconds.
+        // No model learns within seconds, or without pre-training.
         if self.scale != Scale::Smoke
+            && prepared.config.pretraining().epochs > 0
             && let Some(warning) = no_better_than_the_mean(&prepared, &outcome, &auroc)
         {
             warnings.push(format!("{}, seed {}: {warning}", job.cell.name, job.seed));
