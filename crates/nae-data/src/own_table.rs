@@ -554,7 +554,7 @@ mod tests {
     fn what_says_which_rows_are_normal_is_warned_of() {
         let folder = tempfile::tempdir().expect("a folder");
         let warnings = |name: &str, values: [&str; 2]| {
-            let row = |n: usize| format!("{},{},{}\n", n % 7, n * 37 % 100, values[usize::from(n % 10 == 0)]);
+            let row = |n: usize| format!("{},{},{}\n", n % 7, n * 37 % 100, values[usize::from(n.is_multiple_of(10))]);
             let rows: String = (0..200).map(row).collect();
             let path = file(folder.path(), &format!("a,b,{name}\n{rows}"));
             choose(&path, Missing::Refuse, None).expect("valid").1.warnings
