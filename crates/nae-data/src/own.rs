@@ -196,10 +196,7 @@ pub struct Asked {
 /// The same as for [`choose`]. An image smaller than a tile counts as one that cannot be read.
 pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     if let Some(found) = mostly_tables(path) {
-        return Err(DataError::at(
-            path,
-            format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"),
-        ));
+        return Err(mixed(path, &found));
     }
     let files = Files::open(path)?;
     let given = asked.tiles.map(|(side, _)| side).or(asked.shape.map(|(_, side)| side));
@@ -290,11 +287,7 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
             if is_list(&bytes) { Ok(Vec::new()) } else { images(&format!("{name}/{entry}"), &bytes) }
         });
         let array = array.map_err(|reason| format!("{entry}: {reason}")).and_then(|images| {
-            let Some(shape) = images.first().map(|image| image.pixels.shape) else { return Ok(images) };
-            arrays.push((entry.to_owned(), shape, images.len()));
-            of_one_kind(&arrays).map(|()| images)
-        });
-        let array = array.and_then(|images| {
+            arrays.extend(images.first().map(|image| (entry.to_owned(), image.pixels.shape, images.len())));
             values += images.iter().map(|image| image.pixels.values.len()).sum::<usize>();
             check_counts(all.len() + images.len(), values).map(|()| images)
         });
@@ -305,6 +298,7 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
         if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     read.map_err(|reason| format!("expected a .npz file: {reason}"))?;
+    let failure = failure.or_else(|| of_one_kind(&arrays).err());
     match failure {
         Some(reason) => Err(reason),
         None if all.is_empty() => Err("expected an array of images, [N, H, W] or [N, H, W, C], found none".to_owned()),
@@ -315,11 +309,13 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
 /// Refuses an array of one image beside one of several images of another shape, with names and shapes: it may have one-hot labels, a
 /// row for each image.
 fn of_one_kind(arrays: &[(String, Shape, usize)]) -> Result<(), String> {
-    let single = arrays.iter().filter(|(.., count)| *count == 1);
-    let pairs =
-        single.flat_map(|single| arrays.iter().filter(|(.., count)| *count > 1).map(move |many| (single, many)));
-    match pairs.into_iter().find(|((_, one, _), (_, many, _))| one != many) {
-        Some(((single, one, _), (many, shape, _))) => Err(format!(
+    let (many, single): (Vec<_>, Vec<_>) = arrays.iter().partition(|(.., count)| *count > 1);
+    let (Some(some), Some(one)) = (many.first(), single.first()) else { return Ok(()) };
+    // If any two differ, one of these does.
+    let differing = single.iter().find(|(_, shape, _)| *shape != some.1).map(|single| (some, single));
+    let differing = differing.or_else(|| many.iter().find(|(_, shape, _)| *shape != one.1).map(|many| (many, one)));
+    match differing {
+        Some(((many, shape, _), (single, one, _))) => Err(format!(
             "expected images of one shape, found {shape} in {many} and {one} in {single}; give only the arrays that are images"
         )),
         None => Ok(()),
@@ -457,10 +453,15 @@ fn gather(
     Ok(Some(Collection { images, classes, counts, sha256, skipped, others, first_other, grey }))
 }
 
+/// The error for a folder of tables and other files.
+fn mixed(path: &Path, found: &str) -> DataError {
+    DataError::at(path, format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"))
+}
+
 /// The error for data without images: `others` files were found, the `first` of which is named.
 fn empty(path: &Path, others: usize, first: Option<&str>) -> DataError {
     if let Some(found) = others_beside(path) {
-        return DataError::at(path, format_args!("expected a folder of images, or of .csv or .tsv tables; {found}"));
+        return mixed(path, &found);
     }
     let expected = "expected PNG, JPEG, BMP, TIFF, WebP or PNM images or .npy or .npz arrays, by their names";
     let Some(first) = first else { return DataError::at(path, format_args!("{expected}; found no file")) };

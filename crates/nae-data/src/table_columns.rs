@@ -221,6 +221,7 @@ const LABELS: [&str; 15] = [
     "target",
     "y",
 ];
+
 /// A warning if the column that is `shown` by this name has a value for what is not normal, or is named for a label and has two
 /// values, such as 0 and 1.
 fn label(shown: &str, content: &Content<'_>) -> Option<String> {
@@ -239,13 +240,12 @@ fn label(shown: &str, content: &Content<'_>) -> Option<String> {
 /// A warning if a few readings of the column that is `shown` by this name are beyond [`FAR`], or many of one value.
 fn far_readings(shown: &str, content: &Content<'_>, column: &Column) -> Option<String> {
     let distance = |number: &f64| column.distance(*number).abs();
-    let far = content.numbers.iter().filter(|number| distance(number) > FAR);
-    let count = far.clone().count();
-    let example = far.clone().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let far: Vec<f64> = content.numbers.iter().copied().filter(|number| distance(number) > FAR).collect();
+    let count = far.len();
+    let example = far.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     // A value that stands for a missing one is always the same, and may be frequent. Numbers are sorted.
-    let far: Vec<f64> = far.copied().collect();
-    let repeated = far.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len()).filter(|alike| alike.len() > 1);
-    let repeated = repeated.filter(|alike| 2 * alike.len() >= count);
+    let most = far.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len());
+    let repeated = most.filter(|alike| alike.len() > 1 && 2 * alike.len() >= count);
     if count as f64 > RARE * content.numbers.len() as f64 && repeated.is_none() {
         return None;
     }

@@ -130,7 +130,7 @@ pub(super) fn others_beside(folder: &Path) -> Option<String> {
         1 => format!("1 other file, {named:?}"),
         count => format!("{count} other files, such as {named:?}"),
     };
-    let tables = if tables.len() == 1 { "1 table".to_owned() } else { format!("{} tables", tables.len()) };
+    let tables = counted(tables.len(), "table");
     Some(format!("found {tables} and {others}: a folder of tables may hold nothing else; {todo}"))
 }
 
