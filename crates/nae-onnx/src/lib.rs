@@ -11,11 +11,13 @@
 //! | [`raise`] | conversion from a `Graph` of `nae-graph` |
 //! | [`tflite`] | conversion from TFLite, for dense int8 networks |
 //! | [`mod@file`] | reading and writing of whole files |
+//! | [`ending`] | the formats of model files, by their first bytes and names |
 
 mod activation;
 pub mod autoencoder;
 pub mod builder;
 pub mod check;
+pub mod ending;
 mod excerpt;
 pub mod file;
 pub mod lower;

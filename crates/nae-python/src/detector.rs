@@ -10,6 +10,7 @@ use nae_infer::input::table::{self, Table};
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, Pixels, parse, read};
 use nae_infer::{BackendChoice, BackendKind, Limits, OpenError, ScoreError, Scored};
+use nae_onnx::ending::ModelFormat;
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -485,7 +486,10 @@ impl Detector {
 
     /// Writes the file's bytes to `path`, whose old content stays if that fails.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        unlocked(py, || Ok(nae_onnx::file::write(&path, &self.file.bytes)?))
+        unlocked(py, || {
+            ModelFormat::of(&self.file.bytes).check_name(&path).map_err(|error| Failure::Value(error.to_string()))?;
+            Ok(nae_onnx::file::write(&path, &self.file.bytes)?)
+        })
     }
 
     /// The file's bytes.

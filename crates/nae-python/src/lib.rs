@@ -42,6 +42,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("MISSING", nae_infer::input::table::Cell::MISSING)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

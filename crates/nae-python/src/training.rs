@@ -277,6 +277,8 @@ impl Request {
             Some(resume) => RunFolder::reopen(&self.folder, resume, every),
             None => {
                 let (data_sha256, choices) = (prepared.data_sha256.clone(), choices.clone());
+                RunFolder::refuse_other(&self.folder, &prepared.config, prepared.seed, &data_sha256)
+                    .map_err(|error| Failure::of("folder", &error))?;
                 let outliers = self.outliers.as_ref().map(|path| path.display().to_string());
                 let facts = Facts {
                     data_sha256,

@@ -57,6 +57,23 @@ def test_a_frame_is_a_matrix_is_a_file(table_model, readings, tmp_path):
     np.testing.assert_allclose(detector.score(readings.astype(np.float32)).energies, expected.energies, rtol=1e-3)
 
 
+def test_a_table_without_rows_has_no_scores(table_model, readings):
+    names = [f"column {number}" for number in range(1, 5)]
+    for nothing in (readings[:0], pandas.DataFrame(readings[:0]), polars.DataFrame(readings[:0], schema=names)):
+        scores = table_model.detector.score(nothing)
+        assert len(scores) == 0 and scores.heat_maps.shape == (0, 4, 1) and scores.errors == {}
+        assert scores.p_values.shape == scores.verdicts.shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["None", "#N/A", "<NA>", "NaT", "nan", "?"])
+def test_a_column_called_as_a_gap_is_a_column(name):
+    random = np.random.default_rng(0)
+    frame = pandas.DataFrame(random.normal(size=(60, 3)), columns=["1", "2", name])
+    with pytest.warns(UserWarning, match="60 normal rows are few"):
+        model = nae_edge.train(frame, method="mahalanobis", progress=False).detector
+    assert len(model.score(frame)) == 60 and set(model.metadata["columns"]) == {f"column {name}" for name in frame}
+
+
 def test_categories_and_gaps_mean_the_same_everywhere(mixed, mixed_model, tmp_path):
     detector, path = mixed_model.detector, tmp_path / "mixed.csv"
     mixed.to_csv(path, index=False)
@@ -99,8 +116,8 @@ def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
         table.score(readings[0])
     with pytest.raises(ValueError, match="table: .*two columns are called"):
         table.score(pandas.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
-    with pytest.raises(ValueError, match="no row"):
-        table.score(readings[:0])
+    with pytest.raises(ValueError, match='expected the column "column 4"'):
+        table.score(readings[:0, :3])
     with pytest.raises(TypeError, match="expected a table of numbers"):
         table.score(np.array([["a", "b", "c", "d"]]))
     with pytest.raises(ValueError, match="table: the model is one of images"):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import types
+from functools import partial
 
 import nae_edge
 import numpy as np
@@ -292,10 +293,46 @@ def test_numbers_of_numpy_are_numbers(digits):
     assert "seed = 3" in trained.config and "updates = 2\n" in trained.config
 
 
+def test_a_finished_run_of_other_data_is_kept(digits, readings, tmp_path):
+    folder = tmp_path / "run"
+    train = partial(nae_edge.train, method="mahalanobis", folder=folder, progress=False)
+    images = digits[0]
+    first = train(images).detector.to_bytes()
+    before = (folder / "checkpoint.safetensors").read_bytes()
+    for data, arguments in [(readings, {}), (images, {"seed": 1}), (images[:-9], {"resume": True})]:
+        with pytest.raises(ValueError, match="folder: .*run: a finished run of other data or settings is there"):
+            train(data, **arguments)
+        assert (folder / "checkpoint.safetensors").read_bytes() == before and (folder / "result.json").exists()
+    # The same run again is no loss.
+    assert train(images).detector.to_bytes() == first
+
+
+def test_a_path_is_not_empty(digits, detector, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="folder: expected a path, found an empty text"):
+        nae_edge.train(digits[0], method="knn", folder="", progress=False)
+    with pytest.raises(ValueError, match="data: expected a path"):
+        detector.score("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_not_data():
+    with pytest.raises(TypeError, match="data: expected normal samples, or preset, found None"):
+        nae_edge.train(None, method="mahalanobis")
+
+
+def test_the_name_of_a_model_says_its_format(detector, tmp_path):
+    with pytest.raises(ValueError, match="model.nae: the model is written as ONNX"):
+        detector.save(tmp_path / "model.nae")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_of_the_user_is_expanded(digits, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    nae_edge.train(digits[0][:60], folder="~/run", **QUICK)
+    trained = nae_edge.train(digits[0][:60], folder="~/run", **QUICK)
+    trained.save("~/run/model.onnx")
+    assert nae_edge.Detector.open("~/run/model.onnx").threshold == trained.detector.threshold
     assert (tmp_path / "home/run/config.toml").exists() and not (tmp_path / "~").exists()
 
 

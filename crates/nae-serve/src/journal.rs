@@ -210,11 +210,20 @@ impl State {
     /// Creates a journal. It gets its final name when it is complete.
     fn create(path: &Path, now: u64, slots: u64) -> io::Result<Self> {
         let unfinished = path.with_extension("new");
+        let created = Self::create_by(&unfinished, path, now, slots);
+        if created.is_err() {
+            // What a full disk has of it would keep the disk full.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        created
+    }
+
+    fn create_by(unfinished: &Path, path: &Path, now: u64, slots: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&unfinished)?;
+        let mut file = options.open(unfinished)?;
         // Writes zeros instead of only setting the length, so that the space is allocated.
         for _ in 0..length(slots).div_ceil(FIRST_SLOT) {
             file.write_all(&[0; FIRST_SLOT as usize])?;
@@ -233,7 +242,7 @@ impl State {
         };
         state.write_head()?;
         state.file.sync_all()?;
-        std::fs::rename(&unfinished, path)?;
+        std::fs::rename(unfinished, path)?;
         // On other systems, a folder cannot be opened as a file.
         #[cfg(unix)]
         if let Some(folder) = path.parent() {
@@ -625,6 +634,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("alarms.journal")).unwrap();
         assert!(Journal::open(folder.path(), 5).is_err());
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["alarms.journal"]);
+    }
+
+    /// The rename fails here; on a full disk, a write does.
+    #[test]
+    fn a_journal_that_cannot_be_made_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alarms.journal");
+        std::fs::create_dir(&path).unwrap();
+        assert!(State::create(&path, 5, SLOTS).is_err());
         let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["alarms.journal"]);
     }

@@ -19,7 +19,7 @@ use super::config::CameraConfig;
 use super::day_night::Condition;
 use super::in_use::InUse;
 use super::kept_file;
-use super::model::{Model, Models, NoModel};
+use super::model::{Model, Models, NoModel, smallest_rate};
 use super::monitor::{Monitor, Recent};
 use super::regions::{Applied, Sight};
 use opening::last_good;
@@ -98,7 +98,7 @@ pub(crate) enum ChangeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The new model fails on a recent frame.
-    #[error("the new model fails on a recent frame: {0}; the old one stays")]
+    #[error("the new model fails on a recent frame: {0}; it is not taken")]
     Fails(String),
     /// The new model calls most of the recent normal frames anomalies.
     #[error(
@@ -180,9 +180,25 @@ impl Keeper {
         let state = State { base, adjustments: adjustments.unwrap_or_default(), previous: None };
         let (state, file) = (Mutex::new(state), Mutex::new(file));
         let this = Self { config, models, condition, in_use, monitor, sight, state, file };
+        this.tell_adjustments();
         this.apply(&this.lock(), false);
         this.remember_good();
         this
+    }
+
+    /// Logs that changes are in force: whoever has changed the settings since would look for their effect.
+    fn tell_adjustments(&self) {
+        let state = self.lock();
+        let Ok(model) = state.digest() else { return };
+        let in_force = state.adjustments.iter().filter(|a| a.model == model && !a.undone).count();
+        if in_force > 0 {
+            tracing::info!(
+                of = %self.condition,
+                changes = in_force,
+                "threshold and calibration are those that were set on the page or by HTTP, whatever the settings say; \
+                 /api/undo undoes the last change"
+            );
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -223,8 +239,7 @@ impl Keeper {
         }
         let calibration = Calibration::from_energies(&mut energies)?;
         // Few frames cannot give the threshold of a small rate; in that case, the smallest possible rate is used.
-        let wanted = model.false_positive_rate().unwrap_or(0.01);
-        let rate = wanted.max(1.0 / (found as f32 + 1.0) * 1.01);
+        let rate = self.wanted_rate(&model.digest).max(smallest_rate(found));
         calibration.threshold(rate)?;
         let change = Change::Calibration {
             count: calibration.count(),
@@ -233,6 +248,17 @@ impl Keeper {
             false_positive_rate: rate,
         };
         self.add(change, &model.digest)
+    }
+
+    /// The false-positive rate that was asked for: an earlier calibration on few frames may have a larger one.
+    fn wanted_rate(&self, model: &str) -> f32 {
+        let state = self.lock();
+        let set = state.adjustments.iter().rev().find_map(|adjustment| match adjustment.change {
+            Change::FalsePositiveRate(rate) if adjustment.model == model && !adjustment.undone => Some(rate),
+            _ => None,
+        });
+        let of_base = || state.base.as_ref().and_then(|base| base.model.false_positive_rate());
+        set.or(self.config.false_positive_rate).or_else(of_base).unwrap_or(0.01)
     }
 
     /// Adds a change that was computed for the model with the digest `of`.
@@ -334,7 +360,12 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn fit(&self, path: PathBuf, agrees: bool) -> Result<Opened, ChangeError> {
-        let model = self.models.open(&path, &self.config)?;
+        let is_of_settings = self.config.model.as_ref() == Some(&path);
+        let model = if is_of_settings {
+            self.models.open(&path, &self.config)?
+        } else {
+            self.models.open_learned(&path, &self.config)?
+        };
         match self.try_on(&model, self.monitor.recent(self.condition)) {
             Err(ChangeError::Disagrees { .. }) if !agrees => {}
             tried => tried?,
@@ -384,8 +415,11 @@ impl Keeper {
             Err(RecvTimeoutError::Timeout) => return Err(ChangeError::Hangs),
             Err(RecvTimeoutError::Disconnected) => return Err(ChangeError::Fails("it panicked".into())),
         };
-        if normal >= FEWEST_NORMAL && 2 * anomalies > normal {
-            return Err(ChangeError::Disagrees { anomalies, normal });
+        if 2 * anomalies > normal {
+            if normal >= FEWEST_NORMAL {
+                return Err(ChangeError::Disagrees { anomalies, normal });
+            }
+            tracing::warn!("the new model calls {anomalies} of {normal} recent normal frames anomalies");
         }
         Ok(())
     }
@@ -470,8 +504,8 @@ fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeErro
 fn verdicts(detector: &Detector, regions: &Applied, recent: &[Recent]) -> Result<(usize, usize), String> {
     let (mut anomalies, mut normal) = (0, 0);
     for frame in recent {
-        let pixels = decode(&frame.image).map_err(|e| e.to_string())?;
-        let seen = regions.look(pixels).map_err(|e| e.to_string())?;
+        // A damaged frame says nothing about the model. Without a model, frames are remembered without being decoded.
+        let Some(seen) = decode(&frame.image).ok().and_then(|pixels| regions.look(pixels).ok()) else { continue };
         let scored = seen.score(detector).map_err(|e| e.to_string())?;
         if frame.normal {
             normal += 1;

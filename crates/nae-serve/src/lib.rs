@@ -65,6 +65,7 @@ mod webhook;
 mod zeros;
 
 use std::iter;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -79,7 +80,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::Instrument as _;
 
 use crate::camera::{Beside, Camera, Parts};
-use crate::config::{CameraConfig, Config};
+use crate::config::{CameraConfig, Config, cameras_in};
 pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
 use crate::history_file::{History, HistoryFigures};
@@ -185,10 +186,27 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             config.state.display()
         );
     }
+    for folder in left_behind(&config) {
+        tracing::warn!(
+            "alarms of a camera that is not in the settings may wait in {}: if it has another name now, rename the folder, else \
+             remove it",
+            folder.display()
+        );
+    }
     runtime.block_on(serve(config, bases, &models, told_to_reload))?;
     // Threads that wait for a backend must not keep the process running.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folders of cameras that are not in the settings, because they were renamed or removed.
+fn left_behind(config: &Config) -> Vec<PathBuf> {
+    let cameras = std::fs::read_dir(cameras_in(&config.state)).into_iter().flatten().flatten();
+    let is_left =
+        |folder: &PathBuf| journal::is_in(folder) && config.cameras.iter().all(|camera| camera.state != *folder);
+    let mut left: Vec<PathBuf> = cameras.map(|entry| entry.path()).filter(is_left).collect();
+    left.sort();
+    left
 }
 
 /// Opens the model of each camera that has one. A model that cannot be used is an error in the settings, so that an

@@ -48,6 +48,11 @@ struct Opening {
     false_positive_rate: Option<f32>,
 }
 
+/// The smallest false-positive rate that a calibration on `count` energies can give, and a little more: 1/(n + 1) itself is rounded.
+pub(crate) fn smallest_rate(count: usize) -> f32 {
+    1.0 / (count as f32 + 1.0) * 1.01
+}
+
 impl Models {
     /// Opens a file with the backend and threshold of the settings, or returns the open model if these are the same.
     ///
@@ -82,6 +87,28 @@ impl Models {
         });
         self.lock().push((opening, Arc::downgrade(&model)));
         Ok(model)
+    }
+
+    /// The same for a model that was learned or taken here. If it is calibrated on too few frames for the false-positive rate of
+    /// the settings, it has the smallest rate that its calibration can give: it is better to watch a camera with that than not
+    /// at all.
+    ///
+    /// # Errors
+    /// [`OpenError`], which contains the path.
+    pub(crate) fn open_learned(&self, path: &Path, config: &CameraConfig) -> Result<Arc<Model>, OpenError> {
+        match self.open(path, config) {
+            Err(OpenError::FalsePositiveRate { rate, count, .. }) if rate < smallest_rate(count) => {
+                let smallest = smallest_rate(count);
+                tracing::warn!(
+                    wanted = rate,
+                    used = smallest,
+                    "a model that was learned here is calibrated on {count} frames, too few for the false-positive rate of the \
+                     settings: recalibrate it on more frames"
+                );
+                self.open(path, &CameraConfig { false_positive_rate: Some(smallest), ..config.clone() })
+            }
+            opened => opened,
+        }
     }
 
     fn find(&self, opening: &Opening, bytes: &[u8]) -> Option<Arc<Model>> {
@@ -145,5 +172,19 @@ mod tests {
         drop((first, strict));
         open(&config);
         assert_eq!(models.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_learned_model_of_few_frames_has_the_smallest_rate_that_it_can() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits/digits.onnx");
+        let variables = [("NAE_INFER_MODEL", path.to_str().unwrap())].map(|(name, text)| (name.into(), text.into()));
+        let config = Config::read(&Flags::default(), variables.into_iter()).unwrap().cameras.remove(0);
+        let with = |rate| CameraConfig { false_positive_rate: Some(rate), ..config.clone() };
+        let models = Models::default();
+        let count = models.open(&path, &config).unwrap().detector.contract().calibration().unwrap().count();
+        let rate = |wanted| models.open_learned(&path, &with(wanted)).unwrap().false_positive_rate().unwrap();
+        assert_eq!((rate(0.2), rate(1e-5)), (0.2, smallest_rate(count)));
+        // A model of the settings is refused, since their rate is a decision about this model.
+        assert!(models.open(&path, &with(1e-5)).is_err());
     }
 }

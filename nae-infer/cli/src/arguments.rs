@@ -111,8 +111,9 @@ Examples:
 
 const SCORE_HELP: &str = "\
 An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C], \
-[N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its \
-columns are found by their names, and every row is scored, or every window of rows, the last of which ends at the last row. \
+[N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8; for three or four grey images it is [N, H, W, 1]. \
+A model of tables takes .csv and .tsv files: its columns are found by their names, and every row is scored, or every \
+window of rows, the last of which ends at the last row. \
 Bytes of a file's name that are not UTF-8 are printed as \\xff. A file that cannot be read is reported, \
 the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed, \
 the exit status is 3 if anything is an anomaly.

@@ -13,6 +13,7 @@ use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile, probability};
 use nae_infer::input::{InputError, parse};
 use nae_infer::{Detector, Limits};
+use nae_onnx::ending::ModelFormat;
 use nae_onnx::metadata::ModelMetadata;
 use nae_terminal::progress::Progress;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let name = arguments.model.display();
     let (paths, unread_paths) = expand(&arguments.images, quiet);
     // The model may be replaced by the calibrated one, the images not, also those that are given by their folder.
+    ModelFormat::Onnx.check_name(&arguments.output)?;
     nae_onnx::file::check_output(&arguments.output, paths.iter().map(PathBuf::as_path))?;
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;

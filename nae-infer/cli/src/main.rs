@@ -2,7 +2,7 @@
 //! scores, and the crate `nae-serve` has the camera service.
 //!
 //! Exit status: 0 if all went well (even if anomalies were found), 1 if anything failed (for `bench`, if no backend ran
-//! the model), 2 for wrong usage, 3 if anomalies were found and `score --fail-on-anomaly` was given. A reader that stops
+//! the model), 2 for wrong usage, 3 if anomalies were found and `score --fail-on-anomaly` was given, 130 after Ctrl-C. A reader that stops
 //! early, such as `head`, does not change this: the status is that of what was found until then.
 
 mod arguments;

@@ -1,8 +1,11 @@
 //! `nae-infer score`: scores images, and prints a table or JSON.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -18,7 +21,7 @@ use serde::Serialize;
 
 use crate::arguments::{Score, UsageError, runtime};
 use crate::inputs::{batch_size, content, files};
-use crate::output::{printable, report, unless_closed};
+use crate::output::{note, printable, report, unless_closed};
 
 /// The number of rows that are printed at a time: few enough for early results.
 const ROWS: usize = 64;
@@ -29,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const WIDEST: usize = 120;
 /// The exit status if anomalies were found and `--fail-on-anomaly` was given.
 const ANOMALY: u8 = 3;
+/// The exit status after Ctrl-C, as a shell gives it.
+const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
@@ -60,6 +65,7 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let mut run = Run {
+        stop: arguments.heat_map.as_ref().map(|_| stop_on_interrupt()).transpose()?.unwrap_or_default(),
         detector: &detector,
         output: if arguments.json { Output::Json } else { Output::Table(Rows::default()) },
         heat_map: arguments.heat_map.as_deref(),
@@ -77,8 +83,37 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     if let Some(progress) = &run.progress {
         progress.clear();
     }
-    unless_closed(result)?;
-    Ok(run.code())
+    match result {
+        Err(error) if error.is::<Stopped>() => unless_closed(run.print_rows()).map(|()| ExitCode::from(INTERRUPTED)),
+        result => unless_closed(result).map(|()| run.code()),
+    }
+}
+
+/// Ctrl-C, between two images.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped by Ctrl-C")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Makes Ctrl-C set a flag, so that no picture stays incomplete and no picture is without its row. The second one ends the
+/// program.
+fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        note("stopping after this image (Ctrl-C again to stop at once)");
+    })
+    .context("Ctrl-C cannot be caught")?;
+    Ok(stop)
 }
 
 enum Output {
@@ -130,6 +165,8 @@ impl Rows {
 }
 
 struct Run<'a> {
+    /// Set by Ctrl-C, if pictures are written.
+    stop: Arc<AtomicBool>,
     detector: &'a Detector,
     output: Output,
     heat_map: Option<&'a Path>,
@@ -182,6 +219,12 @@ impl Run<'_> {
         self.flush()
     }
 
+    /// # Errors
+    /// [`Stopped`] after Ctrl-C.
+    fn go_on(&self) -> anyhow::Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(Stopped.into()) } else { Ok(()) }
+    }
+
     fn fail(&mut self, error: &anyhow::Error) {
         self.failed = true;
         match &self.progress {
@@ -192,6 +235,7 @@ impl Run<'_> {
 
     /// Prepares an image, or scores it at once if it is cut into tiles.
     fn take(&mut self, Named { name, pixels }: Named) -> anyhow::Result<()> {
+        self.go_on()?;
         if self.detector.settings().tiles.is_some() {
             // An image is a batch of tiles by itself.
             match self.detector.score_pixels(&pixels) {
@@ -319,6 +363,7 @@ impl Run<'_> {
     }
 
     fn print(&mut self, name: &str, scored: &Scored) -> anyhow::Result<()> {
+        self.go_on()?;
         let verdict = scored.verdict.map(|v| v.to_string());
         match &mut self.output {
             Output::Json => {

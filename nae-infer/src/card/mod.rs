@@ -16,12 +16,10 @@ use nae_input::{Pixels, PrepareError};
 use nae_onnx::builder::display_shape;
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check, within};
+use nae_onnx::ending::ModelFormat;
 use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
 
 pub use entry::{Card, Entry, Value};
-
-/// The first bytes of a `.nae` file.
-const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
 
 /// Stands for what the file of another program does not say.
 const NOT_KNOWN: &str = "not known";
@@ -134,7 +132,7 @@ impl ModelFile {
     /// # Errors
     /// [`ModelFileError`].
     pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Self, ModelFileError> {
-        let content = if bytes.starts_with(NAE_MAGIC) {
+        let content = if ModelFormat::of(&bytes) == ModelFormat::Nae {
             let model = Model::parse(&bytes)?;
             within("values in memory", limits.elements, model.arena_len() as u64)?;
             within("operations", limits.operations, model.operations())?;

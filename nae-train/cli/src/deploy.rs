@@ -14,6 +14,7 @@ use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
 use nae_infer::card::int8_layouts;
 use nae_onnx::check::{Limits, check};
+use nae_onnx::ending::ModelFormat;
 use nae_onnx::metadata::{ModelMetadata, Provenance, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
@@ -39,6 +40,7 @@ const FALSE_POSITIVE_RATE: f32 = 0.01;
 pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     let data = [&args.calibrate, &args.data, &args.outliers].into_iter().flatten();
     output_file::check(&args.output, data.chain([&args.model]).map(PathBuf::as_path))?;
+    ModelFormat::Nae.check_name(&args.output)?;
     let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
     let mut report = None;
     let mut graph = if tflite::is_tflite(&bytes) {

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_data::own::Corrupt;
+use nae_onnx::ending::ModelFormat;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
 use nae_train::config::Config;
@@ -48,6 +49,7 @@ pub(crate) fn check<'a>(
 ) -> anyhow::Result<()> {
     let inputs = inputs.into_iter();
     if let Some(path) = &files.export {
+        ModelFormat::Onnx.check_name(path).context("--export")?;
         output_file::check(path, inputs.clone())
             .context("--export: give the name of a file in a folder that you can write to")?;
     }

@@ -252,16 +252,13 @@ fn vacant(args: &TrainArgs, path: &Path, prepared: &Prepared) -> anyhow::Result<
         if args.out.is_none() && RunFolder::refuse_foreign(&candidate).is_err() {
             continue;
         }
+        if args.out.is_some() {
+            RunFolder::refuse_other(&candidate, &prepared.config, args.seed, &prepared.data_sha256).context("--out")?;
+        }
         let shown = candidate.display();
         match RunFolder::finished(&candidate, &prepared.config, args.seed, &prepared.data_sha256) {
             Some(FinishedRun::Same) if !args.quiet => {
                 errln!("{shown}: the finished run there, of the same data and settings, is replaced");
-            }
-            Some(FinishedRun::Other) if args.out.is_some() => {
-                bail!(
-                    "{shown}: a finished run of other data or settings is there; choose another folder with --out, or remove \
-                     this one"
-                );
             }
             Some(FinishedRun::Other) => continue,
             Some(FinishedRun::Same) | None => {}

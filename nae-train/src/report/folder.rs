@@ -143,6 +143,22 @@ impl RunFolder {
         Some(if same { FinishedRun::Same } else { FinishedRun::Other })
     }
 
+    /// Checks that the folder at `path` has no finished run of other data, other settings or another seed, which a new run of
+    /// `config` would replace.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] with the folder.
+    pub fn refuse_other(path: &Path, config: &Config, seed: u64, data_sha256: &str) -> Result<(), RunFolderError> {
+        match Self::finished(path, config, seed, data_sha256) {
+            Some(FinishedRun::Other) => {
+                let problem =
+                    "a finished run of other data or settings is there; choose another folder, or remove this one";
+                Err(RunFolderError::at(path, problem))
+            }
+            Some(FinishedRun::Same) | None => Ok(()),
+        }
+    }
+
     /// Checks that files in the folder at `path` with the names of a run's files are those of a run, so that they may be
     /// replaced.
     ///

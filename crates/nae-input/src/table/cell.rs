@@ -11,10 +11,14 @@ pub enum Cell {
     Text(Box<str>),
 }
 
+impl Cell {
+    /// The texts of a missing value, in lower case; the reader takes them in either case.
+    pub const MISSING: [&str; 10] = ["", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?"];
+}
+
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        const MISSING: [&str; 10] = ["", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?"];
-        if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
+        if Self::MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
             return Self::Missing;
         }
         match text.parse() {

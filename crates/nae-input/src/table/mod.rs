@@ -236,6 +236,9 @@ fn parse_within(path: &Path, bytes: &[u8], most_columns: usize, most_cells: usiz
         }
     }
     let table = Table::checked(path, names, rows)?;
+    if table.rows.is_empty() {
+        return Err(wrong("no row".to_owned()));
+    }
     Ok(Table { mixed, line_breaks, ..table })
 }
 
@@ -267,10 +270,10 @@ fn other_separator(name: &str, cell: &str) -> Option<&'static str> {
 }
 
 impl Table {
-    /// A table of values in memory. Its rows are numbered from 1; `path` is used in messages.
+    /// A table of values in memory. Its rows, of which there may be none, are numbered from 1; `path` is used in messages.
     ///
     /// # Errors
-    /// [`TableError::Format`] if there is no row, if the number of cells of a row differs from the number of `names`, or if
+    /// [`TableError::Format`] if the number of cells of a row differs from the number of `names`, or if
     /// two names are equal, whatever the blanks between their words.
     pub fn new(path: impl AsRef<Path>, names: Vec<String>, rows: Vec<Vec<Cell>>) -> Result<Self, TableError> {
         let path = path.as_ref();
@@ -288,9 +291,6 @@ impl Table {
         let mut seen = BTreeSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
             return Err(wrong(format!("two columns are called {twice:?}")));
-        }
-        if rows.is_empty() {
-            return Err(wrong("no row".to_owned()));
         }
         Ok(Self { path: path.to_owned(), names, rows, mixed: BTreeMap::new(), line_breaks: None })
     }

@@ -51,6 +51,17 @@ def number(name: str, value: object) -> float:
     raise TypeError(f"{name}: expected a number, found {value!r}")
 
 
+def path(name: str, value: object) -> str:
+    """`value` as the text of a path: a text or a path of pathlib, in which ~ is the user's folder."""
+    found = os.path.expanduser(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(found, str):
+        raise TypeError(f"{name}: expected a path, found {value!r}")
+    if not found:
+        # For Python it would be the current folder.
+        raise ValueError(f"{name}: expected a path, found an empty text")
+    return found
+
+
 def texts(name: str, values: Iterable[Any]) -> list[str]:
     """`values` as a list of texts; one text is none, for its letters would be the list."""
     found = None if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) else list(values)
@@ -79,10 +90,7 @@ def _checked(name: str, value: Any) -> Any:
     if name in _TEXTS and not isinstance(value, str):
         raise TypeError(f"{name}: expected a text, found {value!r}")
     if name in _PATHS:
-        path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
-        if not isinstance(path, str):
-            raise TypeError(f"{name}: expected a path, found {value!r}")
-        return path
+        return path(name, value)
     if name in ("feature_outputs", "cells"):
         return texts(name, value)
     return value

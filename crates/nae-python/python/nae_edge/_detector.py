@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._arguments import checked, number
+from ._arguments import path as checked_path
 from ._inputs import Columns, Encoded, Files, Images, Input, recognize
 
 
@@ -32,9 +33,9 @@ class Scores:
     #: float32 [N, D]: the latent vectors. None where the model has no such output, as a model of tiles, and with
     #: `latents=False`.
     latents: npt.NDArray[np.float32] | None = field(repr=False)
-    #: float32 [N, H, W]: each pixel's contribution to the energy; for a table [N, 1, columns]. A list of arrays [H, W] where
-    #: a model of tiles scored images of several sizes or none, empty ones for samples in `errors`. None with
-    #: `heat_maps=False`.
+    #: float32 [N, H, W]: each pixel's contribution to the energy; for a table [N, columns, 1], for windows of its rows
+    #: [N, rows, columns]. A list of arrays [H, W] where a model of tiles scored images of several sizes or none, empty ones
+    #: for samples in `errors`. None with `heat_maps=False`.
     heat_maps: npt.NDArray[np.float32] | list[npt.NDArray[np.float32]] | None = field(repr=False)
     #: The name of each sample: the file, the file and the line of a table, or the first and last row of a window. None for
     #: arrays in memory.
@@ -72,7 +73,7 @@ class Detector:
         Raises OSError if the file cannot be read, ValueError if it is not a model that this package can run.
         """
         options = _options(threads, backend, false_positive_rate, threshold)
-        return cls(_native.Detector.open(path, options), options)
+        return cls(_native.Detector.open(checked_path("path", path), options), options)
 
     @classmethod
     def from_bytes(
@@ -176,7 +177,7 @@ class Detector:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model file, whose old content stays if that fails. A threshold that was given to `open` is not in it."""
-        self._native.save(path)
+        self._native.save(checked_path("path", path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.to_bytes(), os.fspath(self._native.path), self._options)

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _native
-from ._arguments import checked, whole
+from ._arguments import checked, path, whole
 from ._training import Callback
 
 
@@ -79,7 +79,7 @@ def gather(*folders: str | os.PathLike[str]) -> Experiment:
 
     Raises ValueError if the folders differ in settings, data, scale, device or program version.
     """
-    figures, table, unfinished = _native.gather(folders)
+    figures, table, unfinished = _native.gather([path("folders", folder) for folder in folders])
     for run in unfinished:
         warnings.warn(f"{run}: the run has not ended, and is not in the table", stacklevel=2)
     return Experiment(table, json.loads(figures))
@@ -88,7 +88,7 @@ def gather(*folders: str | os.PathLike[str]) -> Experiment:
 def experiment_request(experiment: str, *, seeds: int | Sequence[int], cells: Sequence[str], **asked: Any) -> dict[str, Any]:
     """The argument of `_native.reproduce` and `_native.cells`."""
     request = checked({"experiment": experiment, "cells": cells, **asked})
-    return {**request, "seeds": listed_seeds(seeds), "folder": os.path.expanduser(request["folder"])}
+    return {**request, "seeds": listed_seeds(seeds)}
 
 
 def listed_seeds(seeds: int | Sequence[int]) -> list[int]:

@@ -32,7 +32,7 @@ def as_path(found: Input, folder: Path, name: str, layout: str | None) -> str:
     if isinstance(found, Files):
         if len(found.paths) != 1:
             raise TypeError(f"expected one folder or file, found {len(found.paths)} paths; give the folder they are in")
-        return os.path.expanduser(found.paths[0])
+        return found.paths[0]
     if isinstance(found, Encoded):
         path = folder / name
         path.mkdir()

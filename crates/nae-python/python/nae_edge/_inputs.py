@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ._arguments import path
+from ._native import MISSING
+
 Column = npt.NDArray[np.float64] | list[str | None]
-
-# Texts that the reader of table files takes for a missing value.
-_GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}
-
 
 # The members of a list that cannot be used, by position, and why: only where they are to be recorded.
 Problems = dict[int, str]
@@ -90,7 +90,7 @@ def recognize(data: object, *, table: bool | None, coerce: bool = False, name: s
     """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table. With `coerce`,
     a member of a list that cannot be used is not an error, but one of `problems`. `name` is the argument's, in messages."""
     if isinstance(data, (str, os.PathLike)):
-        return Files([os.fspath(data)])
+        return Files([path(name, data)])
     if isinstance(data, (bytes, bytearray)):
         return Encoded([bytes(data)])
     with about(name):
@@ -145,7 +145,7 @@ def _members(data: Sequence[Any], *, table: bool | None, coerce: bool) -> Files 
     if kind is None or (kind == "image" and table is True):
         return None
     convert, expected = {
-        "path": (os.fspath, "a path"),
+        "path": (partial(path, "data"), "a path"),
         "bytes": (bytes, "the bytes of an image file"),
         "image": (_image, "an image"),
     }[kind]
@@ -313,7 +313,7 @@ def named(names: list[str]) -> list[str]:
 
 
 def _is_text(name: str) -> bool:
-    if name.lower() in _GAPS:
+    if name.lower() in MISSING:
         return False
     try:
         return not np.isfinite(float(name))

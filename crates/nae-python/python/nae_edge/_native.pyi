@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 __version__: str
+# The texts of a missing value in a table, in lower case.
+MISSING: list[str]
 
 class Detector:
     @staticmethod

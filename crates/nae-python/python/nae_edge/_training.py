@@ -150,6 +150,8 @@ def train(
         raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
     if resume and folder is None:
         raise ValueError("resume: expected with folder, the run folder to resume; found none")
+    if data is None and preset is None and not resume:
+        raise TypeError("data: expected normal samples, or preset, found None")
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
     progress = checked({"progress": progress})["progress"]
@@ -161,7 +163,7 @@ def train(
     notebook = progress and in_notebook()
     with tempfile.TemporaryDirectory(prefix="nae-edge-") as name:
         temporary = Path(name)
-        run = temporary / "run" if folder is None else Path(checked({"folder": folder})["folder"]).expanduser()
+        run = temporary / "run" if folder is None else Path(checked({"folder": folder})["folder"])
         with in_memory(temporary):
             if isinstance(preset, str) and "\n" in preset:
                 text, preset = preset, temporary / "config.toml"

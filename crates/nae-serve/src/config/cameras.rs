@@ -21,6 +21,11 @@ use super::reading::{ByName, Found, FoundCamera, FoundCameras, FoundSettings};
 /// The settings that define the night; a camera may have one of them.
 const NIGHTS: [&str; 3] = ["night_hours", "night_brightness", "night_colour"];
 
+/// The folder in the folder `state` that has a folder for each of several cameras.
+pub(crate) fn cameras_in(state: &Path) -> PathBuf {
+    state.join("cameras")
+}
+
 impl FoundSettings {
     /// The single camera, or the cameras of the file; those with problems may be missing.
     pub(super) fn cameras(&mut self, state: &Path, broker: Option<&BrokerSettings>) -> Vec<CameraConfig> {
@@ -36,7 +41,7 @@ impl FoundSettings {
         for camera in cameras {
             let name = self.name(&file, &camera, &mut names);
             let mut settings = self.of_camera(format!("{file}: {}: ", camera.called), camera.found);
-            let folder = state.join("cameras").join(name.as_str());
+            let folder = cameras_in(state).join(name.as_str());
             let (address, id_prefix) = (format!("/api/cameras/{name}"), format!("{name}-"));
             let mqtt = broker.map(|broker| broker.of(name.clone(), true));
             checked.extend(settings.camera(CameraPlace { name, state: folder, address, id_prefix }, mqtt));

@@ -30,6 +30,7 @@ use super::source::{SourceAddress, SourceSettings};
 use super::tls::CertificateFiles;
 use super::tokens::Tokens;
 use super::webhook::WebhookAddress;
+pub(crate) use cameras::cameras_in;
 pub use flags::Flags;
 use reading::FoundSettings;
 

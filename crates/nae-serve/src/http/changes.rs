@@ -79,8 +79,9 @@ pub(super) async fn change<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let span = camera.span.clone();
     with(camera, make).await?.map_err(|error| {
-        span.in_scope(|| tracing::warn!(%error, "a change was refused"));
         let kept = matches!(error, ChangeError::Kept(_));
+        let what = if kept { "a change is not kept" } else { "a change was refused" };
+        span.in_scope(|| tracing::warn!(%error, "{what}"));
         let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };
         Problem::new(status, error)
     })

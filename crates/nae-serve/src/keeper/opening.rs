@@ -27,7 +27,7 @@ pub(crate) fn open(
     models: &Models,
 ) -> Result<Option<Opened>, OpenError> {
     if let Some(path) = learned {
-        match models.open(&path, config) {
+        match models.open_learned(&path, config) {
             Ok(model) => return Ok(Some(Opened { model, path })),
             Err(error) => tracing::error!(%error, "the model that was learned here cannot be opened"),
         }

@@ -298,6 +298,48 @@ fn a_slow_model_is_tried_to_the_end_and_one_that_hangs_is_refused() {
     }
 }
 
+/// A camera without a model remembers all frames, also damaged ones.
+#[test]
+fn a_damaged_frame_is_no_failure_of_the_new_model() {
+    let kept = Kept::new();
+    let recent = |image: &'static [u8]| Recent { image: image.into(), normal: false };
+    let (damaged, whole) = (recent(b"P5 2 2 255\n\0"), recent(b"P5 2 2 255\n\0\0\0\0"));
+    kept.keeper.try_on(&model("new"), vec![damaged.clone(), whole.clone()]).unwrap();
+    let detector = Detector::with_backend(model("new").detector.settings().clone(), Arc::new(Broken));
+    let broken = Arc::new(model("new").for_condition(Condition::Day, detector));
+    kept.keeper.try_on(&broken, vec![damaged.clone()]).unwrap();
+    let tried = kept.keeper.try_on(&broken, vec![damaged, whole]);
+    assert!(matches!(&tried, Err(ChangeError::Fails(reason)) if reason.contains("broken")), "{tried:?}");
+}
+
+struct Broken;
+
+impl Backend for Broken {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, _: &[f32]) -> Result<Reconstructions, BackendError> {
+        Err(BackendError::Run { backend: self.kind(), reason: "broken".into() })
+    }
+}
+
+#[test]
+fn a_calibration_on_few_frames_does_not_change_the_rate_that_is_wanted() {
+    let kept = Kept::new();
+    let wanted = || kept.keeper.wanted_rate("old");
+    assert_eq!(wanted(), 0.01);
+    let mut energies: Vec<f32> = (1..=50).map(|k| k as f32).collect();
+    let calibration = Calibration::from_energies(&mut energies).unwrap();
+    let (count, spacing, table) = (calibration.count(), calibration.spacing(), calibration.table().to_vec());
+    kept.keeper.add(Change::Calibration { count, spacing, table, false_positive_rate: 0.02 }, "old").unwrap();
+    assert_eq!(wanted(), 0.01);
+    kept.keeper.set_rate(0.3).unwrap();
+    assert_eq!(wanted(), 0.3);
+    kept.keeper.undo().unwrap();
+    assert_eq!(wanted(), 0.01);
+}
+
 #[test]
 fn adjustments_that_cannot_be_read_are_put_aside() {
     for text in ["garbage", "{}", "[1]", ""] {

@@ -74,7 +74,8 @@ impl Learn {
     }
 
     fn open_model(&self, path: &Path) -> Result<Arc<Model>, LearnError> {
-        let model = self.models.open(path, &self.config).map_err(|error| LearnError::Model(error.to_string()))?;
+        let model =
+            self.models.open_learned(path, &self.config).map_err(|error| LearnError::Model(error.to_string()))?;
         if model.detector.settings().columns.is_some() {
             return Err(LearnError::Model("this is a model of tables; the service takes images".into()));
         }

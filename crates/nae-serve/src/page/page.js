@@ -31,6 +31,12 @@ async function ask(path, options = {}) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
   }
+  // A token that may only score: there is nothing that the page could show with it.
+  if (response.status === 403 && path === "/api/cameras") {
+    const problem = (await response.json()).error;
+    showLogin(problem);
+    throw new Error(problem);
+  }
   // Read requests are only limited after wrong tokens.
   if (response.status === 429 && !options.method) {
     const problem = (await response.json()).error;
@@ -591,8 +597,8 @@ async function showView() {
 
 async function change(make, done) {
   try {
-    await make();
-    element("change").textContent = done;
+    const changed = await make();
+    element("change").textContent = typeof done === "function" ? done(changed) : done;
   } catch (error) {
     element("change").textContent = error.message;
   }
@@ -623,7 +629,8 @@ element("apply").addEventListener("click", () =>
   change(() => post(own("/false-positive-rate"), { false_positive_rate: sliderRate() }), "The threshold is set."));
 element("undo").addEventListener("click", () => change(() => post(own("/undo"), {}), "The last change is undone."));
 element("recalibrate").addEventListener("click", () =>
-  change(() => post(own("/recalibrate"), { from: Number(element("normal").value) }), "Recalibrated."));
+  change(() => post(own("/recalibrate"), { from: Number(element("normal").value) }), (changed) =>
+    `Recalibrated, for a false-positive rate of ${short(changed.false_positive_rate)}.`));
 
 startLearn();
 startQuiet();

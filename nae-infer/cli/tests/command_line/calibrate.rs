@@ -116,6 +116,9 @@ fn calibrate_refuses_an_output_first_that_cannot_be_written() {
     let lost = folder.run(&["calibrate", "model.onnx", "a.png", "normal.npy", "-o", "normal.npy"]).code(1);
     lost.stderr(contains("cannot write normal.npy: it is one of the files that are read; choose another name"));
     assert_eq!(std::fs::read(folder.path("normal.npy")).unwrap(), before);
+    let other = folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "other.nae"]).code(1);
+    other.stderr(contains("other.nae: the model is written as ONNX, and .nae is another format"));
+    assert!(!folder.path("other.nae").exists());
     // A folder is given, and a file in it is read.
     std::fs::create_dir_all(folder.path("good/below")).unwrap();
     std::fs::copy(folder.path("normal.npy"), folder.path("good/below/normal.npy")).unwrap();

@@ -71,6 +71,7 @@ fn another_rate_is_kept_over_a_restart_and_undone() {
 
     let service = Service::start(&place.state(), &[]);
     assert_eq!(threshold(&service), second);
+    assert!(service.started.contains("whatever the settings say; /api/undo"), "{}", service.started);
     assert_eq!(service.change("/api/undo", "{}").status, 200);
     assert_eq!(threshold(&service), first);
     assert_eq!(service.change("/api/undo", "{}").problem(), (409, "there is no change to undo".into()));
@@ -92,12 +93,24 @@ fn normal_frames_make_a_new_threshold() {
     assert_eq!(what_if(0.01)["anomalies"], what_if(0.01)["frames"]);
     assert_eq!(what_if(0.01)["alarms"], 1);
     assert_eq!(service.change("/api/recalibrate", r#"{"from": 0, "to": 5}"#).status, 400);
-    assert_eq!(service.change("/api/recalibrate", r#"{"from": 3600}"#).status, 200);
+    let recalibrate = || {
+        let changed = service.change("/api/recalibrate", r#"{"from": 3600}"#);
+        assert_eq!(changed.status, 200);
+        changed.json()["false_positive_rate"].as_f64().unwrap()
+    };
+    // Sixty frames give no threshold for one in a hundred. The rate that they give is not the one that was asked for.
+    assert!((recalibrate() - 1.01 / 61.0).abs() < 1e-6);
     let second = threshold(&service);
     assert!(second > first);
     let answer = service.post("/score", &picture("checkerboard")).json();
     assert_eq!(answer["verdict"], "normal");
     assert_eq!(service.get("/api/state").json()["alarm"], false);
+    for i in 60..120 {
+        place.frame(&format!("{i:03}.png"), &picture(if i % 2 == 0 { "checkerboard" } else { "half-three" }));
+    }
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 120);
+    assert!((recalibrate() - 0.01).abs() < 1e-6);
+    assert_eq!(service.change("/api/undo", "{}").status, 200);
     assert_eq!(service.change("/api/undo", "{}").status, 200);
     assert_eq!(threshold(&service), first);
 }

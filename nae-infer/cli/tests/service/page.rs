@@ -232,6 +232,27 @@ fn a_browser_asks_for_the_token() {
     assert!(page.contains("<main id=\"watch\" hidden=\"\">"), "{page}");
 }
 
+/// The token is right, and there is nothing that the page could show with it.
+#[test]
+fn a_browser_says_that_a_token_is_for_scoring_only() {
+    let place = Place::new();
+    let flags = place.three_tokens();
+    let service = Service::start(&place.state(), &flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    eventually("the form", || page.value("document.getElementById('login')?.hidden ?? true") == false);
+    page.value("element('token').value = 'score-token'");
+    page.value("element('login').requestSubmit()");
+    page.wait_text("login-problem", "this token is not for looking at cameras");
+    assert_eq!(page.value("element('login').hidden"), false);
+    page.value("element('token').value = 'look-token'");
+    page.value("element('login').requestSubmit()");
+    eventually("the camera", || page.value("element('watch').hidden") == false);
+    assert_eq!(page.value("element('login').hidden"), true);
+}
+
 /// Frames, one of them thrown out, and two models side by side.
 #[test]
 fn a_browser_shows_what_is_learned() {

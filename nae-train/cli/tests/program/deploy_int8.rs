@@ -438,6 +438,8 @@ fn an_output_that_cannot_be_written_is_refused_first() {
     // A model beside the images is none of them: what is wrong are the images.
     let message = deploy(&[&model, output, &deployed, int8, calibrate, &images]);
     assert!(!message.contains("it is one of the files that are read"), "{message}");
+    let message = deploy(&[&model, output, &folder.path().join("other.onnx")]);
+    assert!(message.contains("other.onnx: the model is written in the format .nae"), "{message}");
     // Before the model is read.
     let message = deploy(&[&missing, output, &missing]);
     assert!(message.contains("cannot write") && message.contains("make it first"), "{message}");

@@ -94,6 +94,7 @@ fn an_export_that_cannot_be_written_is_refused_before_training() {
     for (option, target, found) in [
         ("--export", Path::new("/dev/null"), "it is not a regular file"),
         ("--export", path, "it is a folder"),
+        ("--export", &path.join("model.nae"), "model.nae: the model is written as ONNX, and .nae is another format"),
         ("--export", &path.join("none/model.onnx"), "none does not exist"),
         ("--export-parts", &data.join("level/001.png"), "this is a file"),
         ("--export", &data.join("level/001.png"), "it is one of the files that are read"),

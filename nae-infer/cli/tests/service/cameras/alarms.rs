@@ -152,6 +152,13 @@ fn an_only_camera_becomes_one_of_several_with_its_alarms() {
     let alarms = service.get("/api/cameras/gate/alarms").json();
     assert_eq!((&alarms[0]["number"], &alarms[0]["frame"]), (&json!(0), &json!("a.png")));
     assert_eq!(service.metric("nae_alarms_waiting{camera=\"gate\",receiver=\"webhook http://127.0.0.1:9\"}"), 1.0);
+    service.kill();
+
+    // The camera gets another name.
+    let settings = for_all("") + &with_folders(&place, &["door", "yard"]);
+    let service = Service::with_cameras(&place, &settings, &["--webhook", away]).unwrap();
+    let said = format!("alarms of a camera that is not in the settings may wait in {}", own.display());
+    assert!(service.started.contains(&said) && !service.started.contains("cameras/yard: if"), "{}", service.started);
 }
 
 /// Each camera is told of as its own, and as gone when the process is.
