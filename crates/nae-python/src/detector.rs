@@ -487,7 +487,7 @@ impl Detector {
     /// Writes the file's bytes to `path`, whose old content stays if that fails.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         unlocked(py, || {
-            ModelFormat::of(&self.file.bytes).check_name(&path).map_err(|error| Failure::Value(error.to_string()))?;
+            ModelFormat::of(&self.file.bytes).check_name(&path).map_err(|error| Failure::new(&error))?;
             Ok(nae_onnx::file::write(&path, &self.file.bytes)?)
         })
     }

@@ -235,6 +235,10 @@ def test_what_cannot_be_shared_out_is_said(tmp_path, readings):
             nae_edge.ray.train_seeds(readings, seeds=seeds, shared=tmp_path, pretraining_updates=5, updates=2)
     with pytest.raises(ValueError, match="^layout: it is for arrays of images"):
         nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, pretraining_updates=5, updates=2, layout="HW")
+    with pytest.raises(ValueError, match="^shared: expected a path, found an empty text"):
+        nae_edge.ray.train_seeds(readings, seeds=2, shared="", pretraining_updates=5, updates=2)
+    with pytest.raises(ValueError, match="^shared: expected a path, found an empty text"):
+        nae_edge.ray.reproduce("mnist-holdout", shared="")
     assert not any(tmp_path.iterdir())
 
 

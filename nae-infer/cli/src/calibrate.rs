@@ -27,8 +27,8 @@ const INTERVAL: f32 = 0.95;
 pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
     let (paths, unread_paths) = expand(&arguments.images, quiet);
-    // The model may be replaced by the calibrated one, the images not, also those that are given by their folder.
     ModelFormat::Onnx.check_name(&arguments.output)?;
+    // The model may be replaced by the calibrated one, the images not, also those that are given by their folder.
     nae_onnx::file::check_output(&arguments.output, paths.iter().map(PathBuf::as_path))?;
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;

@@ -2,8 +2,9 @@
 //! scores, and the crate `nae-serve` has the camera service.
 //!
 //! Exit status: 0 if all went well (even if anomalies were found), 1 if anything failed (for `bench`, if no backend ran
-//! the model), 2 for wrong usage, 3 if anomalies were found and `score --fail-on-anomaly` was given, 130 after Ctrl-C. A reader that stops
-//! early, such as `head`, does not change this: the status is that of what was found until then.
+//! the model), 2 for wrong usage, 3 if anomalies were found and `score --fail-on-anomaly` was given, 130 after Ctrl-C
+//! or SIGTERM while heat maps are written (else the signal itself ends the program). A reader that stops early, such as `head`, does not
+//! change this: the status is that of what was found until then.
 
 mod arguments;
 mod bench;

@@ -16,6 +16,7 @@ use nae_infer::input::window::Prepared;
 use nae_infer::input::{InputError, Named, parse, path_name, table};
 use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, RowWindow};
+use nae_terminal::interrupt;
 use nae_terminal::progress::Progress;
 use serde::Serialize;
 
@@ -32,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const WIDEST: usize = 120;
 /// The exit status if anomalies were found and `--fail-on-anomaly` was given.
 const ANOMALY: u8 = 3;
-/// The exit status after Ctrl-C, as a shell gives it.
-const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
@@ -61,11 +60,15 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         let problem = format!("--heat-map: {} gives one value for a whole image", arguments.model.display());
         return Err(UsageError(problem).into());
     }
+    let mut stop = Arc::default();
     if let Some(folder) = &arguments.heat_map {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        // No picture stays incomplete, and none is without its row.
+        let stopping = || note("stopping after this image (Ctrl-C again to stop at once)");
+        stop = interrupt::catch(stopping).context("Ctrl-C cannot be caught")?;
     }
     let mut run = Run {
-        stop: arguments.heat_map.as_ref().map(|_| stop_on_interrupt()).transpose()?.unwrap_or_default(),
+        stop,
         detector: &detector,
         output: if arguments.json { Output::Json } else { Output::Table(Rows::default()) },
         heat_map: arguments.heat_map.as_deref(),
@@ -84,37 +87,24 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         progress.clear();
     }
     match result {
-        Err(error) if error.is::<Stopped>() => unless_closed(run.print_rows()).map(|()| ExitCode::from(INTERRUPTED)),
+        Err(error) if error.is::<Stopped>() => {
+            unless_closed(run.print_rows()).map(|()| ExitCode::from(interrupt::STATUS))
+        }
         result => unless_closed(result).map(|()| run.code()),
     }
 }
 
-/// Ctrl-C, between two images.
+/// Ctrl-C or SIGTERM, between two images.
 #[derive(Debug)]
 struct Stopped;
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("stopped by Ctrl-C")
+        f.write_str("stopped by Ctrl-C or SIGTERM")
     }
 }
 
 impl std::error::Error for Stopped {}
-
-/// Makes Ctrl-C set a flag, so that no picture stays incomplete and no picture is without its row. The second one ends the
-/// program.
-fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        note("stopping after this image (Ctrl-C again to stop at once)");
-    })
-    .context("Ctrl-C cannot be caught")?;
-    Ok(stop)
-}
 
 enum Output {
     Json,
@@ -165,7 +155,7 @@ impl Rows {
 }
 
 struct Run<'a> {
-    /// Set by Ctrl-C, if pictures are written.
+    /// Set by Ctrl-C and SIGTERM, if pictures are written.
     stop: Arc<AtomicBool>,
     detector: &'a Detector,
     output: Output,

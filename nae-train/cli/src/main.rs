@@ -29,15 +29,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 use nae_data::reading;
-use nae_terminal::manual;
 use nae_terminal::progress::LateProgress;
+use nae_terminal::{interrupt, manual};
 use nae_train::{commit, shard};
 
 use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
 use output::{errln, out};
-
-/// The exit status that a shell expects of an interrupted program: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
 
 /// The end of a command that did not fail.
 enum Done {
@@ -57,7 +54,7 @@ fn main() -> ExitCode {
     });
     match result {
         Ok(Done::Whole) => ExitCode::SUCCESS,
-        Ok(Done::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(Done::Interrupted) => ExitCode::from(interrupt::STATUS),
         Err(error) => {
             // The whole chain: no error's text repeats that of its source.
             errln!("error: {error:#}");

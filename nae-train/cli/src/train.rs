@@ -1,7 +1,7 @@
 //! `nae-train` without a command: one complete run.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_data::counted;
 use nae_data::own::title as own_title;
+use nae_terminal::interrupt;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
@@ -252,15 +253,13 @@ fn vacant(args: &TrainArgs, path: &Path, prepared: &Prepared) -> anyhow::Result<
         if args.out.is_none() && RunFolder::refuse_foreign(&candidate).is_err() {
             continue;
         }
-        if args.out.is_some() {
-            RunFolder::refuse_other(&candidate, &prepared.config, args.seed, &prepared.data_sha256).context("--out")?;
-        }
         let shown = candidate.display();
         match RunFolder::finished(&candidate, &prepared.config, args.seed, &prepared.data_sha256) {
             Some(FinishedRun::Same) if !args.quiet => {
                 errln!("{shown}: the finished run there, of the same data and settings, is replaced");
             }
-            Some(FinishedRun::Other) => continue,
+            Some(FinishedRun::Other) if args.out.is_none() => continue,
+            Some(FinishedRun::Other) => return Err(RunFolder::other_run(&candidate)).context("--out"),
             Some(FinishedRun::Same) | None => {}
         }
         if candidate != path && !args.quiet {
@@ -347,30 +346,15 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 /// The same until training has `ended`. From then on there is no update to stop at: the results are completed, and the
 /// second Ctrl-C ends the program without them. The value is the command that exports the model, if there is one.
 fn stop_on_interrupt_until(ended: &Arc<OnceLock<Option<String>>>) -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (flag, ended) = (Arc::clone(&stop), Arc::clone(ended));
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(crate::INTERRUPTED));
-        }
-        match ended.get() {
-            None => errln!("\nstopping after this update (Ctrl-C again to stop at once)"),
-            Some(export) => errln!(
-                "\ntraining has ended; the results follow (Ctrl-C again to stop without them{})",
-                export.as_ref().map(|command| format!("; the model is then exported by {command}")).unwrap_or_default()
-            ),
-        }
-    })
-    .context("Ctrl-C cannot be caught")?;
-    // Sent by schedulers and service managers before they kill. The second one ends the program, as the second Ctrl-C does.
-    #[cfg(unix)]
-    {
-        use signal_hook::{consts::SIGTERM, flag};
-        flag::register_conditional_shutdown(SIGTERM, i32::from(crate::INTERRUPTED), Arc::clone(&stop))
-            .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)))
-            .context("SIGTERM cannot be caught")?;
-    }
-    Ok(stop)
+    let ended = Arc::clone(ended);
+    let stopping = move || match ended.get() {
+        None => errln!("\nstopping after this update (Ctrl-C again to stop at once)"),
+        Some(export) => errln!(
+            "\ntraining has ended; the results follow (Ctrl-C again to stop without them{})",
+            export.as_ref().map(|command| format!("; the model is then exported by {command}")).unwrap_or_default()
+        ),
+    };
+    interrupt::catch(stopping).context("Ctrl-C cannot be caught")
 }
 
 #[cfg(test)]

@@ -150,13 +150,15 @@ impl RunFolder {
     /// [`RunFolderError`] with the folder.
     pub fn refuse_other(path: &Path, config: &Config, seed: u64, data_sha256: &str) -> Result<(), RunFolderError> {
         match Self::finished(path, config, seed, data_sha256) {
-            Some(FinishedRun::Other) => {
-                let problem =
-                    "a finished run of other data or settings is there; choose another folder, or remove this one";
-                Err(RunFolderError::at(path, problem))
-            }
+            Some(FinishedRun::Other) => Err(Self::other_run(path)),
             Some(FinishedRun::Same) | None => Ok(()),
         }
+    }
+
+    /// The error about a folder that has a [finished run](Self::finished) of other data or settings.
+    pub fn other_run(path: &Path) -> RunFolderError {
+        let problem = "a finished run of other data or settings is there; choose another folder, or remove this one";
+        RunFolderError::at(path, problem)
     }
 
     /// Checks that files in the folder at `path` with the names of a run's files are those of a run, so that they may be

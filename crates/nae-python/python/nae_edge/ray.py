@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native
-from ._arguments import whole
+from ._arguments import path, whole
 from ._detector import Detector, keeps_errors
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
@@ -163,7 +163,7 @@ def score(
     `Scorer`, `ray_options` those of `Dataset.map_batches`. Rows keep their order if
     `ray.data.DataContext.get_current().execution_options.preserve_order` is set.
     """
-    content = model if isinstance(model, bytes) else Path(model).read_bytes()
+    content = model if isinstance(model, bytes) else Path(path("model", model)).read_bytes()
     # So that a wrong model or option is an error here, not in an actor's log.
     Scorer(content, **options)
     if concurrency is None:
@@ -200,11 +200,11 @@ def reproduce(
     from another cell's network waits for it. Ctrl-C cancels the tasks; the same call continues them. `data` and `settings`
     are paths that every node sees; `ray_options` are those of `ray.remote`.
     """
-    shared = Path(shared).expanduser().absolute()
+    shared = _absolute("shared", shared)
     asked = {
         "scale": scale,
-        "data": None if data is None else str(Path(data).absolute()),
-        "settings": None if settings is None else str(Path(settings).absolute()),
+        "data": None if data is None else str(_absolute("data", data)),
+        "settings": None if settings is None else str(_absolute("settings", settings)),
         "search": search,
         "checkpoint_every": checkpoint_every,
     }
@@ -248,6 +248,11 @@ def _make(
     _reproduce(experiment, folder=folder, cells=cells, seeds=[seed], threads=threads, progress=False, **asked)
 
 
+def _absolute(name: str, value: object) -> Path:
+    """A path that other processes open too, whose current folder may be another one."""
+    return Path(path(name, value)).absolute()
+
+
 def _run_of(shared: Path, start: str) -> Path:
     """The run of seed 0 of the cell `start`, from whose network other cells start."""
     return shared / f"{start}-0" / f"{start}-0"
@@ -289,7 +294,7 @@ def train_seeds(
             "updates: expected with pretraining_updates, or a preset such as config.toml of a first run: a time budget "
             "gives each machine another schedule, and its seeds cannot be compared"
         )
-    shared = Path(shared).expanduser().absolute()
+    shared = _absolute("shared", shared)
     listed = listed_seeds(seeds)
     if not listed:
         raise ValueError(f"seeds: expected at least one seed, found {seeds!r}")
@@ -298,7 +303,7 @@ def train_seeds(
     if twice is not None:
         raise ValueError(f"seeds: expected each seed once, found {twice} several times")
     if isinstance(data, (str, os.PathLike)):
-        data = str(Path(data).expanduser().absolute())
+        data = str(_absolute("data", data))
     _same_request(shared, data, options)
     if data is not None and not isinstance(data, str):
         data = ray.put(data)
@@ -346,8 +351,8 @@ def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
 
 
 def _described(name: str, value: Any) -> str:
-    if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).is_file():
-        return Path(value).read_text("utf-8")
+    if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).expanduser().is_file():
+        return Path(value).expanduser().read_text("utf-8")
     return repr(value)
 
 

@@ -31,14 +31,10 @@ async function ask(path, options = {}) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
   }
-  // A token that may only score: there is nothing that the page could show with it.
-  if (response.status === 403 && path === "/api/cameras") {
-    const problem = (await response.json()).error;
-    showLogin(problem);
-    throw new Error(problem);
-  }
-  // Read requests are only limited after wrong tokens.
-  if (response.status === 429 && !options.method) {
+  // With a token that may only score, the page could show nothing. Read requests are only limited after wrong tokens.
+  const isForScoring = response.status === 403 && path === "/api/cameras";
+  const isLimited = response.status === 429 && !options.method;
+  if (isForScoring || isLimited) {
     const problem = (await response.json()).error;
     showLogin(problem);
     throw new Error(problem);

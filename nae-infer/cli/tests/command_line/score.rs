@@ -127,6 +127,14 @@ fn heat_maps_are_pictures() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_leaves_whole_pictures_each_with_its_row() {
+    let message = stopped("-INT");
+    assert!(message.contains("Ctrl-C again"), "{message}");
+    stopped("-TERM");
+}
+
+/// Stops a program that writes pictures by a signal, and returns what it said.
+#[cfg(unix)]
+fn stopped(signal: &str) -> String {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -147,15 +155,15 @@ fn ctrl_c_leaves_whole_pictures_each_with_its_row() {
         assert!(begun.elapsed() < Duration::from_secs(60), "no pictures");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &program.id().to_string()]).status().unwrap().success());
     let output = program.wait_with_output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{message}");
-    assert!(message.contains("Ctrl-C again"), "{message}");
+    assert_eq!(output.status.code(), Some(130), "{signal}: {message}");
     let pictures = pictures();
     assert!(pictures.iter().all(|name| name.ends_with(".png") && !name.starts_with('.')), "{pictures:?}");
     // The first line has the columns' names.
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count() - 1, pictures.len());
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count() - 1, pictures.len(), "{signal}");
+    message
 }
 
 #[test]
