@@ -173,30 +173,34 @@ pub(crate) struct Inspect {
 const CALIBRATE_HELP: &str = "\
 Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same \
 shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model \
-of nae-train contains these settings, and only its calibration is replaced. The images must be normal and not from the training data: \
-a threshold from images the network has seen is too low. A file that is given several times \
+of nae-train contains these settings, and only its calibration is replaced. One of tables takes .csv and .tsv files, as `score` \
+does; the rate of a time series is less certain, as its windows are not independent. \
+All samples must be normal and not from the training data: \
+a threshold from samples the network has seen is too low. A file that is given several times \
 is counted once. Energies that are equal to the threshold are named: then the rate may be below its interval. \
 A file that cannot be read is reported, the others are used, and the exit status is 1.
 
 Examples:
   nae-infer calibrate theirs.onnx good -o model.onnx
   nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001
-  nae-infer calibrate theirs.onnx - -o model.onnx < good.npy";
+  nae-infer calibrate theirs.onnx - -o model.onnx < good.npy
+  nae-infer calibrate machine.onnx this-month.csv -o machine-now.onnx";
 
 #[derive(Args)]
 pub(crate) struct Calibrate {
     /// Model: .onnx
     pub(crate) model: PathBuf,
-    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PNM or .npy; folders, with their sub-folders; - for standard input
+    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PNM or .npy; for a model of tables .csv or .tsv; folders, with their
+    /// sub-folders; - for standard input
     #[arg(required = true)]
-    pub(crate) images: Vec<PathBuf>,
+    pub(crate) inputs: Vec<PathBuf>,
     /// The file to write: the model with its threshold
     #[arg(short, long, value_name = "FILE.onnx")]
     pub(crate) output: PathBuf,
-    /// Share of normal images that may be called anomalies, from 0 to 1
+    /// Share of normal samples that may be called anomalies, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
     pub(crate) false_positive_rate: f32,
-    /// Raise the threshold so that the rate holds with this probability over the draw of the images, such as 0.95; without
+    /// Raise the threshold so that the rate holds with this probability over the draw of the samples, such as 0.95; without
     /// it the rate holds on average
     #[arg(long, value_name = "PROBABILITY", value_parser = rate)]
     pub(crate) confidence: Option<f32>,
@@ -209,7 +213,7 @@ pub(crate) struct Calibrate {
     /// The energy of an image and its reconstruction [default: squared-l2]
     #[arg(long, value_parser = PossibleValuesParser::new(["squared-l2", "l1", "ssim"]))]
     pub(crate) energy: Option<String>,
-    /// Write nothing if a file cannot be read, or an image cannot be scored
+    /// Write nothing if a file cannot be read, or a sample cannot be scored
     #[arg(long)]
     pub(crate) strict: bool,
 }

@@ -13,6 +13,7 @@ mod inputs;
 mod inspect;
 mod instructions;
 mod output;
+mod samples;
 mod score;
 
 use std::io;

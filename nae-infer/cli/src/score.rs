@@ -11,18 +11,16 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use nae_infer::card::probability;
-use nae_infer::input::table::TableError;
-use nae_infer::input::window::Prepared;
-use nae_infer::input::{InputError, Named, parse, path_name, table};
+use nae_infer::input::path_name;
 use nae_infer::{Detector, Scored};
-use nae_onnx::metadata::{Columns, RowWindow};
 use nae_terminal::interrupt;
 use nae_terminal::progress::Progress;
 use serde::Serialize;
 
 use crate::arguments::{Score, UsageError, runtime};
-use crate::inputs::{batch_size, content, files};
+use crate::inputs::{batch_size, files};
 use crate::output::{note, printable, report, unless_closed};
+use crate::samples::{self, Found, Sample};
 
 /// The number of rows that are printed at a time: few enough for early results.
 const ROWS: usize = 64;
@@ -50,8 +48,7 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         "{} has no threshold for --fail-on-anomaly: give one by --threshold, or `nae-infer calibrate`",
         arguments.model.display()
     );
-    let columns = detector.settings().columns.as_ref();
-    if columns.is_some() && arguments.heat_map.is_some() {
+    if detector.settings().columns.is_some() && arguments.heat_map.is_some() {
         let problem = format!("--heat-map is of images; {} is a model of tables", arguments.model.display());
         return Err(UsageError(problem).into());
     }
@@ -82,7 +79,7 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         progress: None,
         quiet,
     };
-    let result = run.all(&arguments.images, columns);
+    let result = run.all(&arguments.images);
     if let Some(progress) = &run.progress {
         progress.clear();
     }
@@ -185,10 +182,11 @@ struct Line<'a> {
 
 impl Run<'_> {
     /// Scores the files of the paths.
-    fn all(&mut self, images: &[PathBuf], columns: Option<&Columns>) -> anyhow::Result<()> {
+    fn all(&mut self, images: &[PathBuf]) -> anyhow::Result<()> {
+        let detector = self.detector;
         let mut paths = Vec::new();
         for path in images {
-            match files(path, columns.is_some(), self.quiet, &mut |error| self.fail(error)) {
+            match files(path, detector.settings().columns.is_some(), self.quiet, &mut |error| self.fail(error)) {
                 Ok(files) => paths.extend(files),
                 Err(error) => self.fail(&error),
             }
@@ -197,13 +195,7 @@ impl Run<'_> {
             rows.expect(&paths);
         }
         for (done, path) in paths.iter().enumerate() {
-            match columns {
-                Some(columns) => self.take_table(path, columns)?,
-                None => match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
-                    Ok(images) => images.into_iter().try_for_each(|image| self.take(image))?,
-                    Err(error) => self.fail(&error.into()),
-                },
-            }
+            samples::read(detector, path, &mut |found| self.take(found))?;
             self.progress(done, paths.len());
         }
         self.flush()
@@ -223,91 +215,27 @@ impl Run<'_> {
         }
     }
 
-    /// Prepares an image, or scores it at once if it is cut into tiles.
-    fn take(&mut self, Named { name, pixels }: Named) -> anyhow::Result<()> {
+    /// Adds a sample to those that wait to be scored, or scores it at once if it is cut into tiles.
+    fn take(&mut self, found: Found) -> anyhow::Result<()> {
         self.go_on()?;
-        if self.detector.settings().tiles.is_some() {
-            // An image is a batch of tiles by itself.
-            match self.detector.score_pixels(&pixels) {
+        match found {
+            Found::Sample(name, Sample::Values(values)) => {
+                self.batch.extend(values);
+                self.names.push(name);
+            }
+            Found::Sample(name, Sample::Tiled(pixels)) => match self.detector.score_pixels(&pixels) {
                 Ok(scored) => {
                     self.count(&scored);
                     self.print(&name, &scored)?;
                 }
                 Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
-            }
-            return self.flush_if_due();
-        }
-        let prepared = self.detector.settings().prepare(&pixels);
-        self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
-    }
-
-    /// Prepares the rows of a table, each named by its line number; or its windows, named by their first and last
-    /// lines.
-    fn take_table(&mut self, path: &Path, columns: &Columns) -> anyhow::Result<()> {
-        let taken = match self.detector.settings().window {
-            None => self.take_rows(path, columns),
-            Some(window) => self.take_windows(path, columns, window),
-        };
-        match taken {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(failure)) => Err(failure),
-            Err(error) => {
-                self.fail(&error.into());
-                Ok(())
-            }
-        }
-    }
-
-    /// Reads a table, and says which of its lines may hide rows.
-    fn read_table(&self, path: &Path) -> Result<table::Table, TableError> {
-        let table = table::parse(path, &content(path)?)?;
-        if let (Some(line_breaks), false) = (table.line_breaks(), self.quiet) {
-            let say = || writeln!(io::stderr(), "note: {}: {line_breaks}", printable(&path_name(path)));
-            // A reader that is gone needs no note.
-            let _ = match &self.progress {
-                Some(progress) => progress.suspend(say),
-                None => say(),
-            };
-        }
-        Ok(table)
-    }
-
-    fn take_rows(&mut self, path: &Path, columns: &Columns) -> Result<anyhow::Result<()>, TableError> {
-        let table = self.read_table(path)?;
-        let positions = table.positions(columns)?;
-        let path = path_name(path);
-        Ok(table.rows().iter().try_for_each(|row| {
-            let name = format!("{path}:{}", row.line);
-            let prepared = row.prepare(&positions, columns);
-            self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
-        }))
-    }
-
-    fn take_windows(
-        &mut self,
-        path: &Path,
-        columns: &Columns,
-        window: RowWindow,
-    ) -> Result<anyhow::Result<()>, TableError> {
-        let table = self.read_table(path)?;
-        let mut windows = table.windows(columns, window)?;
-        let path = path_name(path);
-        Ok(windows.try_for_each(|Prepared { first, last, values }| {
-            let prepared = values.map_err(|(line, error)| {
-                anyhow::anyhow!("{path}:{line}: {error}; the window {first}-{last} is left out")
-            });
-            self.take_prepared(prepared, format!("{path}:{first}-{last}"))
-        }))
-    }
-
-    /// Adds the values of an image or row to those that wait to be scored.
-    fn take_prepared(&mut self, values: anyhow::Result<Vec<f32>>, name: String) -> anyhow::Result<()> {
-        match values {
-            Ok(values) => {
-                self.batch.extend(values);
-                self.names.push(name);
-            }
-            Err(error) => self.fail(&error),
+            },
+            Found::Unusable(error) | Found::Unread(error) => self.fail(&error),
+            Found::Note(text) if !self.quiet => match &self.progress {
+                Some(progress) => progress.suspend(|| note(&text)),
+                None => note(&text),
+            },
+            Found::Note(_) => {}
         }
         self.flush_if_due()
     }

@@ -25,8 +25,8 @@ pub use entry::{Card, Entry, Value};
 const NOT_KNOWN: &str = "not known";
 
 /// In place of the interval of a false-positive rate that windows of rows have.
-const DEPENDENT: &str =
-    "its interval is in the report of the training run, as windows of one stretch of rows depend on each other";
+const DEPENDENT: &str = "its interval is in the report of the training run, unless the model was calibrated again: windows of one stretch of rows \
+     depend on each other";
 
 /// A parsed and checked model file.
 #[derive(Debug, Clone)]

@@ -131,7 +131,7 @@ fn calibrate_refuses_an_output_first_that_cannot_be_written() {
     folder.run(&["calibrate", "model.onnx", "good", "-o", "good/model.onnx"]).success();
     folder.run(&["calibrate", "model.onnx", "good", "-o", "good/model.onnx"]).success();
     folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "model.onnx"]).success();
-    let missing = folder.run(&["calibrate", "missing.onnx", "normal.npy", "-o", "no/m.onnx"]).code(1);
+    let missing = folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "no/m.onnx"]).code(1);
     missing.stderr(contains("cannot write no/m.onnx: the folder no does not exist; make it first"));
 }
 

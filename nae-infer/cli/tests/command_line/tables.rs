@@ -100,6 +100,81 @@ fn the_last_window_of_a_series_ends_at_its_last_row() {
     assert!(card["rate_interval"].is_array(), "{card}");
 }
 
+/// The threshold is that of the same numbers as images.
+#[test]
+fn a_model_of_tables_is_calibrated_on_rows() {
+    let folder = Folder::new();
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
+    let columns = Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap();
+    folder.model_with("table.onnx", |metadata| metadata.columns = Some(columns));
+    let bytes: Vec<u8> = (0..150 * 256).map(|i: u64| (i * 2_654_435_761 % 251) as u8).collect();
+    folder.npy("normal.npy", "|u1", "(150, 16, 16)", &bytes);
+    let header = (0..256).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
+    let row = |row: &[u8]| row.iter().map(|&b| (f64::from(b) / 255.0).to_string()).collect::<Vec<_>>().join(",") + "\n";
+    let rows: Vec<String> = bytes.chunks(256).map(row).collect();
+    let before = format!("{header}\n{}", rows.concat());
+    std::fs::create_dir(folder.path("good")).unwrap();
+    std::fs::write(folder.path("good/rows.csv"), &before).unwrap();
+    std::fs::copy(folder.path("a.png"), folder.path("good/a.png")).unwrap();
+
+    let threshold = |assert: &assert_cmd::assert::Assert| {
+        let said = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+        said.split(' ').nth(2).unwrap().parse::<f64>().unwrap()
+    };
+    let images = folder.run(&["calibrate", "model.onnx", "normal.npy", "-o", "images.onnx"]).success();
+    let tables = folder.run(&["calibrate", "table.onnx", "good", "-o", "again.onnx"]).success();
+    let tables = tables.stdout(contains("from 150 normal rows; by their number, the rate lies between"));
+    let tables = tables.stderr(contains("note: 1 file is left out, such as good/a.png: only tables are read"));
+    let (expected, found) = (threshold(&images), threshold(&tables));
+    assert!((found - expected).abs() <= 1e-5 * expected, "{found} {expected}");
+    let scored = folder.run(&["score", "again.onnx", "good/rows.csv", "--json"]).success();
+    let scored = lines(&scored.get_output().stdout);
+    // Of 150 rows, the largest energy is the threshold.
+    let largest = scored.iter().map(|line| line["energy"].as_f64().unwrap()).fold(0.0, f64::max);
+    assert!((largest - found).abs() <= 1e-6 * found, "{largest} {found}");
+    assert!(scored.iter().all(|line| line["verdict"] == "normal"));
+
+    let lost = folder.run(&["calibrate", "table.onnx", "good", "-o", "good/rows.csv"]).code(1);
+    lost.stderr(contains("cannot write good/rows.csv: it is one of the files that are read"));
+    assert_eq!(std::fs::read_to_string(folder.path("good/rows.csv")).unwrap(), before);
+    std::fs::write(folder.path("gap.csv"), format!("{before},{}", rows[0].split_once(',').unwrap().1)).unwrap();
+    let gap = ["calibrate", "table.onnx", "gap.csv", "-o", "gap.onnx"];
+    let strict = folder.run(&[&gap[..], &["--strict"]].concat()).code(1).stdout(is_empty());
+    let strict = strict.stderr(contains("gap.csv:152: the reading in the column \"c0\" is missing"));
+    strict.stderr(contains(
+        "that cannot be read: 0; rows that cannot be scored: 1; rows that can: 150; leave out --strict",
+    ));
+    assert!(!folder.path("gap.onnx").exists());
+    assert_eq!(threshold(&folder.run(&gap).code(1)), found);
+    let image = folder.run(&["calibrate", "table.onnx", "a.png", "-o", "image.onnx"]).code(1);
+    image.stderr(contains("a.png: expected a table").and(contains("that cannot be read: 1; rows")));
+}
+
+/// Windows depend on each other, so that nothing is said of the interval that as many independent samples would have.
+#[test]
+fn a_model_of_a_time_series_is_calibrated_on_windows() {
+    let folder = Folder::new();
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
+    let columns = Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap();
+    folder.model_with("series.onnx", |metadata| {
+        metadata.columns = Some(columns);
+        metadata.window = Some(RowWindow { rows: 16, stride: 1 });
+    });
+    let header = (0..16).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
+    let row =
+        |n: usize| (0..16).map(|c| format!("0.{:03}", (77 * n + 31 * c) % 997)).collect::<Vec<_>>().join(",") + "\n";
+    let rows: String = (0..200).map(row).collect();
+    std::fs::write(folder.path("rows.csv"), format!("{header}\n{rows}")).unwrap();
+    let calibrate = ["calibrate", "series.onnx", "rows.csv", "-o", "again.onnx"];
+    let said = folder.run(&calibrate).success().stdout(contains("from 185 normal windows; they are not independent"));
+    said.stdout(contains("with a probability of").not());
+    let scored = folder.run(&["score", "again.onnx", "rows.csv", "--json"]).success();
+    let anomalies = lines(&scored.get_output().stdout).iter().filter(|line| line["verdict"] == "anomaly").count();
+    assert_eq!(anomalies, 0);
+    let sure = folder.run(&[&calibrate[..], &["--confidence", "0.9"]].concat()).code(2);
+    sure.stderr(contains("--confidence is for independent samples, and the windows of a time series are not"));
+}
+
 /// A column with several inputs is one column of the table.
 #[test]
 fn columns_are_those_of_a_table() {
