@@ -9,13 +9,16 @@
    NULL must be valid for as many values as its function says, and what a function writes must not overlap what it reads.
 
    Numbers are those of every other target, bit for bit. The FPU, where there is one, must be on and in the state that
-   reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M4, M7, M33, M35P, M55 and M85, the
-   library reads words from addresses that are not divisible by 4: the bit UNALIGN_TRP of the register CCR must be clear,
-   as reset leaves it, and the image, the bytes of the model and the arena must lie in memory of type Normal. In memory of
-   type Device such a read faults: by default, external memory from 0xA0000000 to 0xDFFFFFFF is such, and an MPU region
-   (often used for DMA buffers) can make any address so.
+   reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M3, M4, M7, M33, M35P, M55 and M85, every
+   function may read words from addresses that are not divisible by 4, also of the stack: the bit UNALIGN_TRP of the register
+   CCR must be clear, as reset leaves it (Zephyr sets it with CONFIG_TRAP_UNALIGNED_ACCESS), and the image, the bytes of the
+   model and the arena must lie in memory of type Normal. In memory of type Device such a read faults: by default, external
+   memory from 0xA0000000 to 0xDFFFFFFF is such, and an MPU region (often used for DMA buffers) can make any address so.
 
-   No function panics, whatever bytes it is given. The README says how this is checked. */
+   Some 2 KB of stack are enough for nae_core_open on a Cortex-M; what a score needs depends on the model (README).
+
+   In an optimised build without overflow checks, no function panics, whatever bytes it is given. The README says how this is
+   checked. */
 
 #ifndef NAE_CORE_H
 #define NAE_CORE_H

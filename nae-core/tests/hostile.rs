@@ -397,6 +397,30 @@ fn rows_that_are_still_to_be_read_are_not_written_over() {
     assert_eq!(moved(input.offset), Err(named(1, LayerFault::Overlap)));
 }
 
+/// The distance of two windows, for layers of one window. On a 32-bit target, stride times channels of a file may not fit either.
+#[test]
+fn a_distance_that_is_never_gone_may_not_fit() {
+    let shape = Shape::new(4, 1, 1);
+    let stride = [1, usize::MAX / 3];
+    let windows = int8::Windows { input: shape, output: shape, kernel: [1, 1], stride, padding: Default::default() };
+    let (input, mut output) = ([3, -4, 5, -6], [0; 4]);
+    int8::max_pool2d(&windows, &input, &mut output);
+    assert_eq!(output, input);
+    output = [0; 4];
+    int8::average_pool2d(&windows, None, &input, &mut output);
+    assert_eq!(output, input);
+    // A weight of 1 where output and input are the same.
+    let words = [[0x0000_0001, 0x0000_0100, 0x0001_0000, 0x0100_0000].as_slice(), &[1, 256, 1 << 16, 256 << 16]];
+    for (layout, words, shift) in [(Layout::Plain, words[0], 1), (Layout::Paired, words[1], -2)] {
+        let channels = [[0, 1 << 30, shift]; 4];
+        let weights = int8::Weights { layout, words, channels: &channels };
+        let expected = input.map(|x: i8| Multiplier { value: 1 << 30, shift }.apply_twice(x.into()) as i8);
+        let mut scratch = [0; 64];
+        int8::conv2d(&windows, 0, weights, Range::full(0), &mut scratch, &input, &mut output);
+        assert_eq!(output, expected, "{layout:?}");
+    }
+}
+
 fn named(index: u16, fault: LayerFault) -> ModelError {
     ModelError::Layer { index, fault }
 }

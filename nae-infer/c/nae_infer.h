@@ -3,8 +3,8 @@
    Written by cbindgen from nae-infer/c/src/lib.rs; `NAE_WRITE_HEADER=1 cargo test -p nae-infer-c` writes it again.
 
    A function that fails returns 0, or NULL. If it has the parameter `error`, it writes there why, cut to `error_len` bytes
-   with the zero that ends it; `error` may be NULL, and is left as it is if nothing failed. NULL for anything that is needed
-   is such a failure. A detector may be used by any number of threads at a time, and is freed once. Where memory runs out, the
+   with the zero that ends it; `error` may be NULL, and is left as it is if nothing failed. Nothing else is written then. NULL
+   for anything that is needed is such a failure. A detector may be used by any number of threads at a time, and is freed once. Where memory runs out, the
    process ends; only the pixels of `nae_detector_score_pixels` that find no memory are a failure. */
 
 #ifndef NAE_INFER_H

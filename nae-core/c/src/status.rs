@@ -95,7 +95,7 @@ impl Status {
             Self::Overlap => c"the arena overlaps the image",
             Self::NotAModel => c"not a .nae file",
             Self::Version => c"the .nae file has another version than this library reads",
-            Self::Length => c"the file's length is not what its header says",
+            Self::Length => c"a length is not that of the file's header, or passes the end of memory",
             Self::Checksum => c"the checksum is wrong: the file was altered or cut",
             Self::Header => c"the file's header or calibration is malformed, or made by a newer version",
             Self::Layer => c"a layer of the file is malformed, or made by a newer version",

@@ -31,8 +31,8 @@ use tensor::{Image, Tensor};
 /// assert_eq!(output.score.energy, 0.25 * 0.25 / 2.0);
 /// ```
 ///
-/// # Memory on Cortex-M4, M7, M33, M35P, M55 and M85
-/// 8-bit kernels read words from addresses that are not divisible by 4. Image, model and arena must therefore lie in
+/// # Memory on Cortex-M3, M4, M7, M33, M35P, M55 and M85
+/// The kernels and the parser read words from addresses that are not divisible by 4. Image, model and arena must therefore lie in
 /// memory of type Normal: such a read faults in memory of type Device. External memory from 0xA000_0000 to 0xDFFF_FFFF
 /// is of this type by default, and an MPU region can make any other memory so (often used for DMA buffers).
 /// `UNALIGN_TRP` in the register `CCR` must be clear, as it is after reset.

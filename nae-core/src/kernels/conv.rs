@@ -131,7 +131,8 @@ impl<const B: usize> Block<'_, B> {
         let w = self.windows;
         let channels = w.input.channels;
         let run = w.kernel[1] * channels;
-        let step = w.stride[1] * channels;
+        // It wraps where there is no next window.
+        let step = w.stride[1].wrapping_mul(channels);
         while x + 4 <= last {
             let mut sums = [*self.bias; 4];
             for row in 0..down.len() {
@@ -182,4 +183,21 @@ pub(super) fn accumulate<const B: usize>(sums: &mut [f32; B], x: &[f32], weights
         }
     }
     *sums = local;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    /// On a 32-bit target, stride times channels of a file may not fit.
+    #[test]
+    fn a_distance_that_is_never_gone_may_not_fit() {
+        let (input, output) = (Shape::new(4, 1, 1), Shape::new(1, 1, 1));
+        let windows =
+            Windows { input, output, kernel: [1, 1], stride: [1, usize::MAX / 3], padding: Default::default() };
+        let mut sum = [0.0];
+        conv2d(&windows, Parameters { weights: &[1.0; 4], bias: &[0.5] }, &[1.0, 2.0, 3.0, 4.0], &mut sum);
+        assert_eq!(sum, [10.5]);
+    }
 }

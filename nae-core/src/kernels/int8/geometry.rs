@@ -133,7 +133,8 @@ impl Iterator for Phases<'_> {
             before: [down.before, across.before],
             places: [down.places, across.places],
             first: (down.first * output.width + across.first) * output.channels,
-            step: [stride[0] * output.width * output.channels, stride[1] * output.channels],
+            // They wrap where there is no next row or column.
+            step: [stride[0].wrapping_mul(output.width * output.channels), stride[1].wrapping_mul(output.channels)],
         })
     }
 }

@@ -51,7 +51,8 @@ fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: 
     let Windows { input: shape, stride, .. } = *windows;
     let channels = shape.channels;
     let pixels = down.len * across.len;
-    let step = stride[1] * channels;
+    // It wraps where there is no next window.
+    let step = stride[1].wrapping_mul(channels);
     let source = |index: usize| {
         let index = index.min(pixels.saturating_sub(1));
         // No window is empty, but the compiler cannot derive this.

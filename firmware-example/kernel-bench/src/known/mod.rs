@@ -1,5 +1,7 @@
 //! Layers whose results are known by other means than the kernels', for what layers with made-up weights seldom or never do:
-//! factors of every shift, and halves below zero. Run on the host and by the firmware.
+//! factors of every shift, negative zero points, and halves below zero. Run on the host and by the firmware.
+
+mod drawn;
 
 use nae_core::Shape;
 use nae_core::kernels::int8::{Channel, Layout, Multiplier, Range, Weights, Windows, bilinear, conv2d};
@@ -13,6 +15,9 @@ pub fn wrong_result() -> Option<&'static str> {
     }
     if !biases_near_the_end_of_32_bits() {
         return Some("a convolution with large biases");
+    }
+    if !drawn::agree() {
+        return Some("a dense layer or a convolution with drawn weights");
     }
     if !halves_below_zero() { Some("bilinear resizing with halves") } else { None }
 }
