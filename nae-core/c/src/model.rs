@@ -46,10 +46,11 @@ pub struct Info {
     /// The cost of one score, in units of about one multiply-accumulate. A device that takes models from outside can
     /// refuse a model that would run too long. The sum of `multiply_accumulates`, each value that a layer writes (4
     /// times if it is interpolated or normalized, 16 times if its activation has an exponential), another 8 for each
-    /// that is a sum of products, a maximum or a mean, or changes its 8-bit scale, 4 times the bytes of images that
+    /// that is a sum of products, a maximum or a mean, or changes its 8-bit scale, 64 for each pixel that a
+    /// convolution, a pooling, a resizing or the normalization of a pixel writes, 4 times the bytes of images that
     /// 8-bit convolutions copy, 64 for each layer or part of one that is started by itself (rows and phases of 8-bit
     /// convolutions, groups at a place), and the energy: each value of the image, or for structural similarity 5 times
-    /// each value of each window of 11 x 11.
+    /// each value of each window of 11 x 11. Floats without an FPU take some fifty times as long.
     pub operations: u64,
     /// Multiply-accumulates of convolutions and dense layers, and values that pooling layers read, padding included in
     /// both. Other layers and the energy are not counted, so only `operations` limits the time.

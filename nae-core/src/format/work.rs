@@ -16,6 +16,9 @@ const COPY: u64 = 4;
 /// Number of operations that the start of a part of a layer counts as ([`Record::parts`]), however little the part
 /// computes.
 const PART: u64 = 64;
+/// Number of operations that a pixel of the output counts as, where the kernel looks up what it reads for each, however few
+/// channels it has.
+const PLACE: u64 = 64;
 /// Words of a multiplier: value and shift.
 const MULTIPLIER_WORDS: usize = 2;
 
@@ -86,9 +89,10 @@ impl Record {
     /// - 4 if the value is interpolated between four, or normalized, for which the tensor is read several times;
     /// - 16 if the activation has an exponential (sigmoid, tanh, ELU);
     /// - 8 more if the value is a sum of products, a maximum or a mean, or is computed from one or two values with
-    ///   another scale (8-bit sums, products and changes of scale);
+    ///   another scale (8-bit sums, products and changes of scale, and conversions from and to 8 bits);
     ///
-    /// plus 4 for each byte that the kernel copies ([`int8::conv2d_copied_bytes`]), plus 64 for each part that the kernel
+    /// plus 64 for each pixel that is written by a convolution, pooling, resizing or the normalization of a pixel, plus 4 for each
+    /// byte that the kernel copies ([`int8::conv2d_copied_bytes`]), plus 64 for each part that the kernel
     /// starts, whatever it computes: one for the layer; for an 8-bit convolution one for each row of the output, for an
     /// 8-bit transposed convolution of stride s down and t across s·t, and with s = 1 as many for each row; for group
     /// normalization one for each group at each place. So every layer has a cost, and no layer takes many times as long
@@ -108,6 +112,7 @@ impl Record {
             | Operation::Dense(_)
             | Operation::MaxPool2d(_)
             | Operation::AveragePool2d { .. } => SUM,
+            Operation::Dequantize => SUM,
             Operation::Add(_) | Operation::Multiply(_) | Operation::Quantize | Operation::Requantize { .. } => {
                 match self.element {
                     Element::F32 => 0,
@@ -116,10 +121,21 @@ impl Record {
             }
             _ => 0,
         };
+        let places = match &self.operation {
+            Operation::Conv2d(..)
+            | Operation::ConvTranspose2d { .. }
+            | Operation::MaxPool2d(_)
+            | Operation::AveragePool2d { .. }
+            | Operation::ResizeNearest
+            | Operation::ResizeBilinear { .. }
+            | Operation::L2Normalize { .. } => product(&[self.output.height, self.output.width, PLACE as usize]),
+            _ => 0,
+        };
         let written = product(&[self.output.len()]).saturating_mul(of_value + of_sum);
         let copied = self.copied_bytes(input).saturating_mul(COPY);
         let started = self.parts().saturating_mul(PART);
-        self.multiply_accumulates(input).saturating_add(written).saturating_add(copied).saturating_add(started)
+        let sums = self.multiply_accumulates(input).saturating_add(written).saturating_add(places);
+        sums.saturating_add(copied).saturating_add(started)
     }
 
     /// The greatest number of parts that the kernel starts one after the other: bands of rows and phases of 8-bit
@@ -211,6 +227,25 @@ mod tests {
             let record = record(Operation::Conv2d(geometry, linear(layout)), shape);
             assert_eq!((record.parts(), bands), (1000, 1000), "{layout:?}");
             assert!(record.operations(shape) >= PART * 1000);
+        }
+    }
+
+    /// With few channels, a pixel takes much longer than its values. Without this, layers of one channel would take a hundred
+    /// times as long for an operation as others.
+    #[test]
+    fn every_pixel_counts() {
+        let geometry = Geometry { kernel: [1, 1], stride: [1, 1], padding: Padding::NONE };
+        let shape = Shape::new(1, 128, 128);
+        for operation in [
+            Operation::ResizeNearest,
+            Operation::ResizeBilinear { half_pixel: false },
+            Operation::MaxPool2d(geometry),
+            Operation::AveragePool2d { geometry, count_include_padding: false },
+            Operation::Conv2d(geometry, linear(Layout::Plain)),
+            Operation::ConvTranspose2d { geometry, output_padding: [0, 0], linear: linear(Layout::Paired) },
+        ] {
+            let operations = record(operation, shape).operations(shape);
+            assert!(operations >= PLACE * 128 * 128, "{operation:?}: {operations}");
         }
     }
 
