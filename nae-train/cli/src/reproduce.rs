@@ -116,9 +116,11 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     file::write(path.join("result.json"), json.as_bytes())?;
     if args.json {
         out!("{json}")?;
-    } else if !args.quiet {
+    } else {
         outln!("{}", detection::summary::terminal(&experiment, &rows, &finished))?;
-        outln!("result.json and a run folder for each model are in {}", path.display())?;
+        if !args.quiet {
+            outln!("result.json and a run folder for each model are in {}", path.display())?;
+        }
     }
     Ok(Done::Whole)
 }
@@ -155,7 +157,7 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     let drawn = gaussians8::summary::figure(&experiment, &finished, &path, &device);
     if args.json {
         out!("{json}")?;
-    } else if !args.quiet {
+    } else {
         outln!("{}", gaussians8::summary::terminal(&experiment, &rows, &finished))?;
     }
     let (figure, missing) = drawn?;

@@ -222,8 +222,9 @@ fn models_start_from_another_cells_network() {
         text.replacen("\"method\" = \"ae\",", "\"method\" = \"ae\", \"architecture.latent_dim\" = 31,", 1),
     )
     .unwrap();
-    assert!(!run(&mine, cells).status.success(), "the start is of another network");
-    assert_eq!(trained(), 4);
+    let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
+    assert!(message.contains("pretrained-9-0: a finished model of other settings is there"), "{message}");
+    assert_eq!(trained(), 3);
     std::fs::write(&mine, text.replacen("pretrained = \"pretrained-9\"", "pretrained = \"elsewhere\"", 1)).unwrap();
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
     assert!(message.contains("mine.toml, cell cold") && message.contains("`elsewhere`"), "{message}");
@@ -310,6 +311,34 @@ fn files_of_others_are_not_replaced() {
     // Other files are no results.
     std::fs::write(folder.path().join("log"), "").unwrap();
     assert!(reproduce(folder.path(), &["--seeds", "1"]).status.success());
+}
+
+/// Its weights would be those of the new settings, beside the figures of the old ones. The table is printed with --quiet, too.
+#[test]
+fn a_finished_model_of_other_settings_is_not_replaced() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let settings = folder.path().join("settings.toml");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/nae-lab/experiments/mnist-holdout.toml");
+    let text = std::fs::read_to_string(own).unwrap();
+    std::fs::write(&settings, &text).unwrap();
+    let extra = ["--settings", settings.to_str().unwrap(), "--cells", "digit-1", "--seeds", "1", "--quiet"];
+    let run = || detection_command("mnist-holdout", &out, &data, &extra);
+    let output = run().output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("digit 1 (held out)"), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("seed 0 (1 of"), "{output:?}");
+    let weights = || std::fs::read(out.join("digit-1-0/checkpoint.safetensors")).unwrap();
+    let before = weights();
+    let changed = text.replacen("\"training.updates\" = 2", "\"training.updates\" = 3", 1);
+    assert_ne!(changed, text);
+    std::fs::write(&settings, &changed).unwrap();
+    let message = refused(&mut run());
+    assert!(message.contains("digit-1-0: a finished model of other settings is there; choose another"), "{message}");
+    assert!(weights() == before);
+    std::fs::write(&settings, &text).unwrap();
+    assert_eq!(run().output().unwrap().stdout, output.stdout);
 }
 
 #[test]

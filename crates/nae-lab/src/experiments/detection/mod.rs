@@ -33,6 +33,7 @@ use data::Outliers;
 use nae_data::own::Corrupt;
 use nae_data::{DataError, Source};
 use nae_onnx::file::{self, FileError};
+use nae_train::config::Config;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
@@ -129,6 +130,12 @@ impl Finished {
     }
 }
 
+/// The settings and the seed of the run in `folder`, if it was trained to its end.
+fn finished_run(folder: &Path) -> Option<(Config, u64)> {
+    let ended = folder.join(CHECKPOINT).exists() && !folder.join(RESUME).exists();
+    ended.then(|| RunFolder::read(folder).ok()).flatten()
+}
+
 /// The folder of a model in the experiment's folder `path`.
 pub(crate) fn run_folder(path: &Path, cell: &str, seed: u64) -> PathBuf {
     path.join(format!("{cell}-{seed}"))
@@ -168,6 +175,15 @@ pub enum DetectionError {
         recorded: String,
         /// The same of this run.
         found: String,
+    },
+    /// The folder of a model that is to be trained has a finished one of other settings.
+    #[error(
+        "{}: a finished model of other settings is there; choose another folder for the experiment with --out, or remove this one",
+        folder.display()
+    )]
+    OtherModel {
+        /// The folder of the model.
+        folder: PathBuf,
     },
     /// The cell from which another starts is not trained.
     #[error(
@@ -361,6 +377,10 @@ impl Experiment {
                 return Err(DetectionError::Start { path: path.to_owned(), cell, start });
             }
             let folder = run_folder(path, &job.cell.name, job.seed);
+            // Its weights would be lost, and its figures would stay.
+            if finished_run(&folder).is_some_and(|(config, _)| config.raw() != job.cell.config.raw()) {
+                return Err(DetectionError::OtherModel { folder });
+            }
             let (done, folder) = self.train(&job, &folder, &finished, device, stop, &mut begin)?;
             Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
             // Only now: if interrupted before, the run continues from its last state and is evaluated again.
@@ -375,11 +395,9 @@ impl Experiment {
 
     /// Whether the folder `path` has the network of the cell `name`, seed 0, trained to its end with this experiment's settings.
     fn is_trained(&self, name: &str, path: &Path) -> bool {
-        let folder = run_folder(path, name, 0);
-        let ended = folder.join(CHECKPOINT).exists() && !folder.join(RESUME).exists();
-        let Ok((config, seed)) = RunFolder::read(&folder) else { return false };
+        let Some((config, seed)) = finished_run(&run_folder(path, name, 0)) else { return false };
         let is_of = |cell: &Cell| cell.name == name && cell.config.raw() == config.raw();
-        ended && seed == 0 && self.settings.cells.iter().any(is_of)
+        seed == 0 && self.settings.cells.iter().any(is_of)
     }
 
     /// The data set of the cell `name`.
