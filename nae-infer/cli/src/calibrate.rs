@@ -20,7 +20,7 @@ use nae_terminal::progress::Progress;
 
 use crate::arguments::{Calibrate, UsageError};
 use crate::inputs::{batch_size, files, is_stdin};
-use crate::output::{note, report, unless_closed};
+use crate::output::{about, note, report, unless_closed};
 use crate::samples::{self, Found, Sample};
 
 /// The probability of the printed interval of false-positive rates.
@@ -233,7 +233,7 @@ fn score(detector: &Detector, paths: &[PathBuf], quiet: bool) -> Energies {
     // A sample without an energy does not affect the others.
     let flush = |names: &mut Vec<String>, batch: &mut Vec<f32>, found: &mut Energies| {
         for (name, scored) in names.drain(..).zip(detector.score_each(batch)) {
-            found.add(scored.map_err(|error| anyhow!("{name}: {error}")), &fail);
+            found.add(scored.map_err(|error| about(&name, &error)), &fail);
         }
         batch.clear();
     };
@@ -246,7 +246,7 @@ fn score(detector: &Detector, paths: &[PathBuf], quiet: bool) -> Energies {
                     names.push(name);
                 }
                 Found::Sample(name, Sample::Tiled(pixels)) => {
-                    found.add(detector.score_pixels(&pixels).map_err(|error| anyhow!("{name}: {error}")), &fail);
+                    found.add(detector.score_pixels(&pixels).map_err(|error| about(&name, &error)), &fail);
                 }
                 Found::Unusable(error) => found.add(Err(error), &fail),
                 Found::Unread(error) => {

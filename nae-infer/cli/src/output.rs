@@ -12,6 +12,11 @@ pub(crate) fn report(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 
+/// An error about a sample.
+pub(crate) fn about(name: &str, error: &dyn std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("{}: {error}", printable(name))
+}
+
 /// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     // A reader that is gone needs no note.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
 use nae_infer::Detector;
 use nae_infer::input::table::{Table, TableError};
 use nae_infer::input::window::Prepared;
@@ -10,6 +9,7 @@ use nae_infer::input::{InputError, Named, Pixels, parse, path_name, table};
 use nae_onnx::metadata::{Columns, RowWindow};
 
 use crate::inputs::content;
+use crate::output::about;
 
 /// What is found in a file.
 pub(crate) enum Found {
@@ -53,7 +53,7 @@ fn prepared(detector: &Detector, Named { name, pixels }: Named) -> Found {
     }
     match detector.settings().prepare(&pixels) {
         Ok(values) => Found::Sample(name, Sample::Values(values)),
-        Err(error) => Found::Unusable(anyhow!("{name}: {error}")),
+        Err(error) => Found::Unusable(about(&name, &error)),
     }
 }
 
@@ -69,43 +69,43 @@ fn samples<E>(
     if let Some(line_breaks) = table.line_breaks() {
         take(Found::Note(format!("{path}: {line_breaks}")))?;
     }
-    let found = match detector.settings().window {
-        None => rows(&path, table, columns, take),
-        Some(window) => windows(&path, table, columns, window, take),
+    let found: Result<Box<dyn Iterator<Item = Found> + '_>, TableError> = match detector.settings().window {
+        None => rows(&path, table, columns).map(|rows| Box::new(rows) as _),
+        Some(window) => windows(&path, table, columns, window).map(|windows| Box::new(windows) as _),
     };
-    found.unwrap_or_else(|error| take(Found::Unread(error.into())))
+    match found {
+        Ok(mut found) => found.try_for_each(take),
+        Err(error) => take(Found::Unread(error.into())),
+    }
 }
 
-fn rows<E>(
-    path: &str,
-    table: &Table,
-    columns: &Columns,
-    take: &mut dyn FnMut(Found) -> Result<(), E>,
-) -> Result<Result<(), E>, TableError> {
+fn rows<'a>(
+    path: &'a str,
+    table: &'a Table,
+    columns: &'a Columns,
+) -> Result<impl Iterator<Item = Found> + 'a, TableError> {
     let positions = table.positions(columns)?;
-    Ok(table.rows().iter().try_for_each(|row| {
+    Ok(table.rows().iter().map(move |row| {
         let name = format!("{path}:{}", row.line);
-        take(match row.prepare(&positions, columns) {
+        match row.prepare(&positions, columns) {
             Ok(values) => Found::Sample(name, Sample::Values(values)),
-            Err(error) => Found::Unusable(anyhow!("{name}: {error}")),
-        })
+            Err(error) => Found::Unusable(about(&name, &error)),
+        }
     }))
 }
 
-fn windows<E>(
-    path: &str,
-    table: &Table,
-    columns: &Columns,
+fn windows<'a>(
+    path: &'a str,
+    table: &'a Table,
+    columns: &'a Columns,
     window: RowWindow,
-    take: &mut dyn FnMut(Found) -> Result<(), E>,
-) -> Result<Result<(), E>, TableError> {
-    let mut windows = table.windows(columns, window)?;
-    Ok(windows.try_for_each(|Prepared { first, last, values }| {
-        take(match values {
-            Ok(values) => Found::Sample(format!("{path}:{first}-{last}"), Sample::Values(values)),
-            Err((line, error)) => {
-                Found::Unusable(anyhow!("{path}:{line}: {error}; the window {first}-{last} is left out"))
-            }
-        })
+) -> Result<impl Iterator<Item = Found> + 'a, TableError> {
+    let windows = table.windows(columns, window)?;
+    Ok(windows.map(move |Prepared { first, last, values }| match values {
+        Ok(values) => Found::Sample(format!("{path}:{first}-{last}"), Sample::Values(values)),
+        Err((line, error)) => {
+            let left_out = format!("{error}; the window {first}-{last} is left out");
+            Found::Unusable(about(&format!("{path}:{line}"), &left_out))
+        }
     }))
 }

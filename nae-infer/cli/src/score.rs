@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::arguments::{Score, UsageError, runtime};
 use crate::inputs::{batch_size, files};
-use crate::output::{note, printable, report, unless_closed};
+use crate::output::{about, note, printable, report, unless_closed};
 use crate::samples::{self, Found, Sample};
 
 /// The number of rows that are printed at a time: few enough for early results.
@@ -228,7 +228,7 @@ impl Run<'_> {
                     self.count(&scored);
                     self.print(&name, &scored)?;
                 }
-                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+                Err(error) => self.fail(&about(&name, &error)),
             },
             Found::Unusable(error) | Found::Unread(error) => self.fail(&error),
             Found::Note(text) if !self.quiet => match &self.progress {
@@ -268,7 +268,7 @@ impl Run<'_> {
                     self.count(&scored);
                     found.push((name, scored));
                 }
-                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+                Err(error) => self.fail(&about(&name, &error)),
             }
         }
         found.iter().try_for_each(|(name, scored)| self.print(name, scored))

@@ -2,8 +2,7 @@
 //! each layout, factors and biases at their ends, sums near halves, zero points and clamps of either sign. The layers of the bench
 //! have one zero point and one shift each.
 
-use nae_core::Shape;
-use nae_core::kernels::int8::{Channel, Layout, Multiplier, Range, Weights, Windows, conv2d, dense};
+use nae_core::kernels::int8::{Channel, Layout, Multiplier, Range, Weights, conv2d, dense};
 
 use crate::hash;
 
@@ -91,13 +90,7 @@ impl Layer {
         let words = self.words();
         let (layout, channels) = (self.layout, &self.channels[..outputs]);
         let weights = Weights { layout, words: &words[..layout.words(outputs, taps)], channels };
-        let windows = Windows {
-            input: Shape::new(taps, 1, PLACES),
-            output: Shape::new(outputs, 1, PLACES),
-            kernel: [1, 1],
-            stride: [1, 1],
-            padding: Default::default(),
-        };
+        let windows = super::places(taps, outputs, PLACES);
         let (input, mut scratch) = (&self.input[..PLACES * taps], [0; SCRATCH]);
         let mut found = [0; PLACES * MOST_OUTPUTS];
         let found = &mut found[..PLACES * outputs];

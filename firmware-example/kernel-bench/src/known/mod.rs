@@ -22,6 +22,17 @@ pub fn wrong_result() -> Option<&'static str> {
     if !halves_below_zero() { Some("bilinear resizing with halves") } else { None }
 }
 
+/// The windows of a convolution of one tap a channel, over places in a row.
+fn places(channels: usize, outputs: usize, places: usize) -> Windows {
+    Windows {
+        input: Shape::new(channels, 1, places),
+        output: Shape::new(outputs, 1, places),
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: Default::default(),
+    }
+}
+
 /// A convolution with an output for each shift that a factor may have, over three places: two windows at a time and one.
 fn factors_of_every_shift() -> bool {
     const OUTPUTS: usize = 62;
@@ -37,13 +48,7 @@ fn factors_of_every_shift() -> bool {
         [bias, (1 << 30) + (hash(3000 + index as u32) >> 2) as i32, shift]
     });
     let range = Range { zero_point: 3, min: -100, max: 90 };
-    let windows = Windows {
-        input: Shape::new(4, 1, PLACES),
-        output: Shape::new(OUTPUTS, 1, PLACES),
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: Default::default(),
-    };
+    let windows = places(4, OUTPUTS, PLACES);
     let mut output = [0; OUTPUTS * PLACES];
     let weights = Weights { layout: Layout::Plain, words: &words, channels: &channels };
     conv2d(&windows, ZERO_POINT, weights, range, &mut [], &input, &mut output);
@@ -67,13 +72,7 @@ fn biases_near_the_end_of_32_bits() -> bool {
         let bias = i32::MAX - 40_000 - index as i32;
         [if index % 2 == 0 { bias } else { -bias }, i32::MAX, index as i32 / 2 - 31]
     });
-    let windows = Windows {
-        input: Shape::new(1, 1, PLACES),
-        output: Shape::new(OUTPUTS, 1, PLACES),
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: Default::default(),
-    };
+    let windows = places(1, OUTPUTS, PLACES);
     let mut output = [0; OUTPUTS * PLACES];
     let weights = Weights { layout: Layout::Plain, words: &[0; OUTPUTS.div_ceil(4)], channels: &channels };
     conv2d(&windows, 0, weights, range, &mut [], &[1; PLACES], &mut output);

@@ -6,13 +6,19 @@ use predicates::str::{contains, is_empty};
 
 use super::{Folder, lines};
 
+/// Columns of numbers, and the header of their table.
+fn numbers(count: usize) -> (Columns, String) {
+    let names: Vec<String> = (0..count).map(|n| format!("c{n}")).collect();
+    // An eighth: readings from 0 to 1 stay what they are.
+    let columns = names.iter().map(|name| Column::number(name, 0.5, 0.125, 4.0)).collect();
+    (Columns::new(columns, Missing::Refuse).unwrap(), names.join(","))
+}
+
 /// The network for 16×16 images, as if each of its 256 values were a column.
 #[test]
 fn rows_of_a_table_are_scored_by_the_models_columns() {
     let folder = Folder::new();
-    // An eighth: readings from 0 to 1 stay what they are.
-    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    let columns = Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap();
+    let (columns, _) = numbers(256);
     folder.model_with("table.onnx", |metadata| metadata.columns = Some(columns));
 
     let bytes: Vec<u8> = (0..2 * 256).map(|i| (i % 251) as u8).collect();
@@ -53,14 +59,12 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
 #[test]
 fn the_last_window_of_a_series_ends_at_its_last_row() {
     let folder = Folder::new();
-    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    let columns = Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap();
+    let (columns, header) = numbers(16);
     folder.model_with("series.onnx", |metadata| {
         metadata.columns = Some(columns);
         metadata.window = Some(RowWindow { rows: 16, stride: 16 });
     });
 
-    let header = (0..16).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
     let row = |n: usize| (0..16).map(|c| format!("0.{}", (7 * n + 3 * c) % 10)).collect::<Vec<_>>().join(",") + "\n";
     let rows: Vec<String> = (0..30).map(row).collect();
     std::fs::write(folder.path("rows.csv"), format!("{header}\n{}", rows.concat())).unwrap();
@@ -104,12 +108,10 @@ fn the_last_window_of_a_series_ends_at_its_last_row() {
 #[test]
 fn a_model_of_tables_is_calibrated_on_rows() {
     let folder = Folder::new();
-    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    let columns = Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap();
+    let (columns, header) = numbers(256);
     folder.model_with("table.onnx", |metadata| metadata.columns = Some(columns));
     let bytes: Vec<u8> = (0..150 * 256).map(|i: u64| (i * 2_654_435_761 % 251) as u8).collect();
     folder.npy("normal.npy", "|u1", "(150, 16, 16)", &bytes);
-    let header = (0..256).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
     let row = |row: &[u8]| row.iter().map(|&b| (f64::from(b) / 255.0).to_string()).collect::<Vec<_>>().join(",") + "\n";
     let rows: Vec<String> = bytes.chunks(256).map(row).collect();
     let before = format!("{header}\n{}", rows.concat());
@@ -154,13 +156,11 @@ fn a_model_of_tables_is_calibrated_on_rows() {
 #[test]
 fn a_model_of_a_time_series_is_calibrated_on_windows() {
     let folder = Folder::new();
-    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
-    let columns = Columns::new((0..16).map(column).collect(), Missing::Refuse).unwrap();
+    let (columns, header) = numbers(16);
     folder.model_with("series.onnx", |metadata| {
         metadata.columns = Some(columns);
         metadata.window = Some(RowWindow { rows: 16, stride: 1 });
     });
-    let header = (0..16).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
     let row =
         |n: usize| (0..16).map(|c| format!("0.{:03}", (77 * n + 31 * c) % 997)).collect::<Vec<_>>().join(",") + "\n";
     let rows: String = (0..200).map(row).collect();
