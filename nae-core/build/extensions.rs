@@ -27,7 +27,7 @@ pub(crate) fn extensions(target: &str, flags: &str) -> Extensions {
     // ARMv7E-M has SMLAD. ARMv8-M may have it: these cores do, and they must be named to the compiler so that the
     // assembler accepts the instructions. As for every option, the last one counts.
     let cpu = options.clone().rfind(|(name, _)| *name == "target-cpu").map_or("", |(_, cpu)| cpu);
-    let mut mve = version == "v8" && matches!(cpu, "cortex-m55" | "cortex-m85");
+    let mut mve = version == "v8" && matches!(cpu, "cortex-m52" | "cortex-m55" | "cortex-m85");
     let mut dsp = version == "v7" || mve || matches!(cpu, "cortex-m33" | "cortex-m35p");
     // Lists of features add up, and the last mention of a feature counts. Helium needs the DSP extension; its part for
     // floats, which no kernel uses, needs the part for integers.

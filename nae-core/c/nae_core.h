@@ -45,7 +45,7 @@ enum nae_core_status
   // An address is not divisible by the alignment of its values: 4 for the bytes of a model, the arena, floats and
   // `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
   NAE_CORE_STATUS_ALIGNMENT = 3,
-  // The arena overlaps the image.
+  // The arena overlaps the image, the score, the model, or the bytes that the model was opened from.
   NAE_CORE_STATUS_OVERLAP = 4,
   // The bytes are not a .nae file.
   NAE_CORE_STATUS_NOT_A_MODEL = 5,
@@ -102,7 +102,7 @@ typedef struct nae_core_model {
   // Whether it was opened: not for the caller.
   uint64_t opened;
   // Not for the caller.
-  size_t state[56];
+  size_t state[58];
 } nae_core_model;
 
 // Properties of a model.

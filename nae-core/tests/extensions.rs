@@ -33,6 +33,7 @@ fn the_last_core_counts_however_it_is_written() {
     for (core, expected) in [
         ("cortex-m33", V8_DSP),
         ("cortex-m35p", V8_DSP),
+        ("cortex-m52", V8_HELIUM),
         ("cortex-m55", V8_HELIUM),
         ("cortex-m85", V8_HELIUM),
         ("cortex-m333", NONE),

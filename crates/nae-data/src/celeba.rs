@@ -47,13 +47,17 @@ pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<
         };
         let collection = own::load_some(&images, form, corrupt, most, &wanted)?;
         hash.update(&collection.sha256);
-        warnings.extend(collection.warnings());
+        // Each of the three passes visits all names, and warns of the same ones.
+        for warning in collection.warnings() {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         let (listed, found) = (partition.count(number), collection.images.units().len() + collection.skipped.len());
         let file = partition.file;
         if found < listed {
             warnings.push(format!("images for {}: {found}, where {file} has {listed}", PARTS[number]));
         }
-        // One warning is enough, since each of the three passes visits all names.
         if number == 0 && unlisted.get() > 0 {
             warnings.push(format!("images that are left out, since {file} does not have them: {}", unlisted.get()));
         }

@@ -391,12 +391,18 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
+/// `name` without `end`, in upper or lower case.
+fn without<'a>(name: &'a str, end: &str) -> Option<&'a str> {
+    let (stem, found) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
+    found.eq_ignore_ascii_case(end).then_some(stem)
+}
+
 /// The name of the folder, or the name of the file without its archive or table extension.
 pub fn title(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
-    let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
+    let stem = if path.is_dir() { None } else { known.iter().find_map(|end| without(&name, end)) };
     let stem = stem.unwrap_or(&name);
     if stem.is_empty() { "images".to_owned() } else { printable(stem) }
 }
@@ -661,6 +667,17 @@ mod tests {
         let path = folder.path().join("good\n\x1b[31mred");
         std::fs::create_dir(&path).expect("makes");
         assert_eq!(title(&path), "good\u{fffd}\u{fffd}[31mred");
+    }
+
+    #[test]
+    fn a_title_has_no_ending_of_a_file_that_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, expected) in [("a.csv", "a"), ("B.CSV", "B"), ("c.Tar.GZ", "c"), ("d.é.tsv", "d.é"), ("éé", "éé")]
+        {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").expect("writes");
+            assert_eq!(title(&path), expected);
+        }
     }
 
     #[test]

@@ -23,8 +23,7 @@ use nae_train::eval::Table;
 use nae_train::methods::{Decision, Model};
 use nae_train::report::journal;
 use nae_train::run::{Prepared, RunError, nae_column, plain_column};
-use nae_train::train::selection_auroc;
-use nae_train::train::{Observer, Phase, Progress};
+use nae_train::train::{Ending, Observer, Phase, Progress, TrainError, selection_auroc};
 
 /// The seed for the selection of D_z.
 pub const CHOOSING_SEED: u64 = 1_000_000;
@@ -101,8 +100,8 @@ pub struct Seed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// The selection AUROC of every latent dimension that was tried for the plain autoencoder.
-    Choice(Vec<(usize, f64)>),
+    /// The selection AUROC of every latent dimension that was tried for the plain autoencoder; `None` if it diverged.
+    Choice(Vec<(usize, Option<f64>)>),
     /// One seed of both models.
     Seed(Seed),
 }
@@ -118,8 +117,8 @@ pub struct Compared {
     pub latent_dim: usize,
     /// The latent dimension of the plain autoencoder.
     pub autoencoder_latent_dim: usize,
-    /// The selection AUROC of every latent dimension that was tried.
-    pub choice: Vec<(usize, f64)>,
+    /// The selection AUROC of every latent dimension that was tried; `None` if its autoencoder diverged.
+    pub choice: Vec<(usize, Option<f64>)>,
     /// The results of all seeds.
     pub seeds: Vec<Seed>,
     /// The means over the seeds.
@@ -225,7 +224,7 @@ impl Comparison {
             }
         };
         // If several are equal, the smallest, since it reconstructs least outside the data.
-        let finite = choice.iter().filter(|(_, auroc)| auroc.is_finite());
+        let finite = choice.iter().filter_map(|&(latent_dim, auroc)| Some((latent_dim, auroc?)));
         let best = finite.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         let best = best.ok_or(CompareError::NoLatentDim)?.0;
 
@@ -256,15 +255,21 @@ impl Comparison {
         })
     }
 
-    /// The selection AUROC of every latent dimension, with the training time of an NAE.
-    fn choose(&self, device: &Device, stop: &AtomicBool) -> Result<Vec<(usize, f64)>, CompareError> {
+    /// The selection AUROC of every latent dimension, with the training time of an NAE; `None` for an autoencoder that diverges.
+    fn choose(&self, device: &Device, stop: &AtomicBool) -> Result<Vec<(usize, Option<f64>)>, CompareError> {
         let (prepared, timed) = self.nae(CHOOSING_SEED, device, stop)?;
         self.latent_dims
             .iter()
             .map(|&latent_dim| {
-                let model = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
+                let model = match self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop) {
+                    Err(CompareError::Run(RunError::Train(TrainError::NotANumber { .. }))) => {
+                        return Ok((latent_dim, None));
+                    }
+                    trained => trained?,
+                };
                 let (split, decision) = (&prepared.split, Decision::Reconstruction);
-                Ok((latent_dim, selection_auroc(&model, decision, split, CHOOSING_SEED, self.engine, device)))
+                let auroc = selection_auroc(&model, decision, split, CHOOSING_SEED, self.engine, device);
+                Ok((latent_dim, Some(auroc).filter(|auroc| auroc.is_finite())))
             })
             .collect()
     }
@@ -290,7 +295,9 @@ impl Comparison {
         let mut clock = Clock::default();
         let started = ProcessTime::now();
         let outcome = prepared.train(self.engine, device, &mut clock, stop, None)?;
-        interrupted(stop)?;
+        if let Ending::Interrupted { .. } = outcome.ending {
+            return Err(CompareError::Interrupted);
+        }
         let seconds = started.elapsed().as_secs_f64();
         // An epoch of pre-training is one of each manifold's autoencoder; they differ in D_z alone.
         let autoencoders = 1 + self.config.manifolds().len();

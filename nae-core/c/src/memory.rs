@@ -46,10 +46,10 @@ pub(crate) fn place<T>(to: *mut T) -> Result<*mut T, Status> {
     check(to, 1).map(|()| to)
 }
 
-/// Whether two ranges of memory overlap.
-pub(crate) fn overlap<A, B>(a: &[A], b: (*const B, usize)) -> bool {
-    let (start_a, start_b) = (a.as_ptr().addr(), b.0.addr());
-    let end_a = start_a.saturating_add(size_of_val(a));
+/// Whether two ranges of memory overlap, each given by its address and its number of values.
+pub(crate) fn overlap<A, B>(a: (*const A, usize), b: (*const B, usize)) -> bool {
+    let (start_a, start_b) = (a.0.addr(), b.0.addr());
+    let end_a = start_a.saturating_add(a.1.saturating_mul(size_of::<A>()));
     let end_b = start_b.saturating_add(b.1.saturating_mul(size_of::<B>()));
     start_a < end_b && start_b < end_a
 }
@@ -79,7 +79,7 @@ mod tests {
     fn overlaps_are_seen_at_either_end() {
         let words = [0u32; 8];
         let byte = |at: usize| words.as_ptr().cast::<u8>().wrapping_add(at);
-        let middle = &words[2..4];
+        let middle = (words.as_ptr().wrapping_add(2), 2);
         assert!(!overlap(middle, (byte(0), 8)) && !overlap(middle, (byte(16), 8)));
         assert!(overlap(middle, (byte(0), 9)) && overlap(middle, (byte(15), 1)) && overlap(middle, (byte(9), 1)));
         assert!(overlap(middle, (byte(0), usize::MAX)) && !overlap(middle, (byte(16), usize::MAX)));

@@ -29,14 +29,21 @@ pub struct Model {
     /// Whether it was opened: not for the caller.
     opened: u64,
     /// Not for the caller.
-    state: MaybeUninit<[usize; 56]>,
+    state: MaybeUninit<[usize; 58]>,
+}
+
+/// What an opened model consists of.
+pub(crate) struct Opened<'a> {
+    pub(crate) model: CoreModel<'a>,
+    /// The bytes that it reads in place.
+    pub(crate) bytes: &'a [u8],
 }
 
 // The header guarantees this much room, on every target.
 const _: () = assert!(
-    size_of::<CoreModel<'static>>() <= size_of::<[usize; 56]>()
-        && align_of::<CoreModel<'static>>() <= align_of::<Model>()
-        && offset_of!(Model, state).is_multiple_of(align_of::<CoreModel<'static>>())
+    size_of::<Opened<'static>>() <= size_of::<[usize; 58]>()
+        && align_of::<Opened<'static>>() <= align_of::<Model>()
+        && offset_of!(Model, state).is_multiple_of(align_of::<Opened<'static>>())
 );
 
 /// Properties of a model.
@@ -103,14 +110,14 @@ pub(crate) fn arena_words_u8(model: &CoreModel<'_>) -> usize {
 /// # Safety
 /// `model` is null, or valid for reads of a [`Model`] that nothing writes meanwhile. A model that is marked as opened
 /// was opened by [`nae_core_open`], or is a copy of such a model, and its bytes have not changed since.
-pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>, Status> {
+pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a Opened<'a>, Status> {
     let model = memory::place(model.cast_mut())?;
     // SAFETY: aligned and not null by `place`; valid by this function's contract.
     unsafe {
         if (&raw const (*model).opened).read() != OPENED {
             return Err(Status::NotReady);
         }
-        Ok(&*(&raw const (*model).state).cast::<CoreModel<'a>>())
+        Ok(&*(&raw const (*model).state).cast::<Opened<'a>>())
     }
 }
 
@@ -144,7 +151,7 @@ pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, leng
         Engine::<OPERATORS>::with_operators(&parsed)?;
         // SAFETY: as for the write above; the state has room for it and its alignment, which is asserted at compile time.
         unsafe {
-            (&raw mut (*model).state).cast::<CoreModel<'static>>().write(parsed);
+            (&raw mut (*model).state).cast::<Opened<'static>>().write(Opened { model: parsed, bytes });
             (&raw mut (*model).opened).write(OPENED);
         }
         Ok(())
@@ -162,7 +169,7 @@ pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, leng
 pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info) -> Status {
     let work = || {
         // SAFETY: guaranteed by this function's caller.
-        let model = unsafe { opened(model)? };
+        let model = unsafe { &opened(model)?.model };
         let info = memory::place(info)?;
         let (shape, image) = (model.input_shape(), model.image_quantization());
         let known = Info {
@@ -203,7 +210,7 @@ pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info)
 pub unsafe extern "C" fn nae_core_p_value(model: *const Model, energy: f32, p_value: *mut f32) -> Status {
     let work = || {
         // SAFETY: guaranteed by this function's caller.
-        let model = unsafe { opened(model)? };
+        let model = unsafe { &opened(model)?.model };
         let p_value = memory::place(p_value)?;
         let value = model.calibration().ok_or(Status::NoCalibration)?.p_value(energy)?;
         // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a
@@ -229,7 +236,7 @@ pub unsafe extern "C" fn nae_core_threshold(
 ) -> Status {
     let work = || {
         // SAFETY: guaranteed by this function's caller.
-        let model = unsafe { opened(model)? };
+        let model = unsafe { &opened(model)?.model };
         let threshold = memory::place(threshold)?;
         let value = model.calibration().ok_or(Status::NoCalibration)?.threshold(false_positive_rate)?;
         // SAFETY: `place` has checked that it is aligned and not null, and the caller guarantees that it is valid for a

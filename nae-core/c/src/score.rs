@@ -1,6 +1,6 @@
 //! Energies of images, from pixels or from values in the model's own type.
 
-use crate::model::{Model, OPERATORS, opened};
+use crate::model::{Model, OPERATORS, Opened, opened};
 use crate::{Status, memory};
 use nae_core::engine::{Engine, Output};
 use nae_core::model::Model as CoreModel;
@@ -53,8 +53,9 @@ unsafe fn call<'a, T: 'a>(
     work: impl FnOnce(Call<'a, T>) -> Result<Score, Status>,
 ) -> Status {
     let work = || {
+        let state = model;
         // SAFETY: the caller guarantees this for `model`.
-        let model = unsafe { opened(model)? };
+        let Opened { model, bytes } = unsafe { opened(state)? };
         let score = memory::place(score)?;
         if image.is_null() || arena.is_null() {
             return Err(Status::Null);
@@ -69,7 +70,12 @@ unsafe fn call<'a, T: 'a>(
         }
         // SAFETY: the caller guarantees this for `image`.
         let image = unsafe { memory::slice(image, image_len)? };
-        if memory::overlap(image, (arena.cast_const(), needed)) {
+        let written = (arena.cast_const(), needed);
+        if memory::overlap(written, (image.as_ptr(), image_len))
+            || memory::overlap(written, (bytes.as_ptr(), bytes.len()))
+            || memory::overlap(written, (state, 1))
+            || memory::overlap(written, (score.cast_const(), 1))
+        {
             return Err(Status::Overlap);
         }
         // SAFETY: the caller guarantees this for `arena`; floats have the size of words, and any bits are a float.

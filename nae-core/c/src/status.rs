@@ -18,7 +18,7 @@ pub enum Status {
     /// An address is not divisible by the alignment of its values: 4 for the bytes of a model, the arena, floats and
     /// `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
     Alignment = 3,
-    /// The arena overlaps the image.
+    /// The arena overlaps the image, the score, the model, or the bytes that the model was opened from.
     Overlap = 4,
     /// The bytes are not a .nae file.
     NotAModel = 5,
@@ -92,7 +92,7 @@ impl Status {
             Self::Null => c"a pointer is NULL",
             Self::NotReady => c"the model was not opened, or the alarm not started",
             Self::Alignment => c"an address is not divisible by what its values need",
-            Self::Overlap => c"the arena overlaps the image",
+            Self::Overlap => c"the arena overlaps the image, the score or the model",
             Self::NotAModel => c"not a .nae file",
             Self::Version => c"the .nae file has another version than this library reads",
             Self::Length => c"a length is not that of the file's header, or passes the end of memory",

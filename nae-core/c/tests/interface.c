@@ -160,6 +160,26 @@ static void refuse(void) {
   EXPECT(U8(&model, pixels, len, (uint32_t *)((char *)arena + 2), words, &value) == NAE_CORE_STATUS_ALIGNMENT);
   EXPECT(U8(&model, (uint8_t *)arena, len, arena, words, &value) == NAE_CORE_STATUS_OVERLAP);
   EXPECT(U8(&model, (uint8_t *)(arena + words) - 1, len, arena, words, &value) == NAE_CORE_STATUS_OVERLAP);
+  /* The arena may touch the model's bytes, the model and the score, and overlaps none of them. */
+  uint8_t *around = malloc(4 * words + length + 4 * words);
+  memcpy(around + 4 * words, bytes, length);
+  nae_core_model other;
+  EXPECT(nae_core_open(&other, around + 4 * words, length) == NAE_CORE_STATUS_OK);
+  EXPECT(U8(&other, pixels, len, (uint32_t *)around, words, &value) == NAE_CORE_STATUS_OK);
+  EXPECT(U8(&other, pixels, len, (uint32_t *)(around + 4), words, &value) == NAE_CORE_STATUS_OVERLAP);
+  EXPECT(U8(&other, pixels, len, (uint32_t *)(around + 4 * words + length), words, &value) == NAE_CORE_STATUS_OK);
+  EXPECT(U8(&other, pixels, len, (uint32_t *)(around + 4 * words + length - 4), words, &value) == NAE_CORE_STATUS_OVERLAP);
+  free(around);
+  struct {
+    nae_core_model model;
+    uint32_t words[];
+  } *beside = malloc(sizeof *beside + 4 * words + sizeof value);
+  beside->model = model;
+  nae_core_score *behind = (nae_core_score *)(beside->words + words);
+  EXPECT(U8(&beside->model, pixels, len, beside->words, words, behind) == NAE_CORE_STATUS_OK);
+  EXPECT(U8(&beside->model, pixels, len, beside->words, words, behind - 1) == NAE_CORE_STATUS_OVERLAP);
+  EXPECT(U8(&beside->model, pixels, len, beside->words - 1, words, behind) == NAE_CORE_STATUS_OVERLAP);
+  free(beside);
   /* What goes beyond the words that are needed is not looked at. */
   EXPECT(U8(&model, pixels, len, arena, SIZE_MAX, &value) == NAE_CORE_STATUS_OK);
   /* A model that takes floats is not given bytes, nor the reverse. */

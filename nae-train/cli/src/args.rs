@@ -376,7 +376,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
     pub(crate) preset: String,
     /// Number of seeds, or a list: 5 for the seeds 0 to 4; 3,7,11 for these; 7, with a comma for the seed 7 alone.
-    #[arg(long, default_value = "5")]
+    #[arg(long, default_value = "5", allow_negative_numbers = true)]
     pub(crate) seeds: Seeds,
     /// Held-out classes, one comparison each.
     #[arg(long, value_delimiter = ',', default_value = "1,9", value_name = "DIGITS")]
@@ -424,10 +424,10 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
     pub(crate) scale: ScaleArg,
     /// Number of seeds, or a list: 3 for the seeds 0 to 2; 3,7,11 for these; 7, with a comma for the seed 7 alone [default: 3].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) seeds: Option<Seeds>,
     /// The folder for weights, table and picture; an interrupted experiment continues there [default:
-    /// runs/EXPERIMENT-SCALE].
+    /// runs/EXPERIMENT-SCALE, with --settings runs/EXPERIMENT-SCALE-FILE].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Run only these cells; the table marks the others as not run [default: all].

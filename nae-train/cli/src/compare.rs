@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use nae_data::counted;
 use nae_lab::compare::{CompareError, Compared, Comparison, Part};
 use nae_onnx::file;
 use nae_terminal::progress::Progress;
@@ -150,11 +151,12 @@ fn print(comparison: &Comparison, compared: &Compared) -> anyhow::Result<()> {
             row.difference.to_string(),
         ]);
     }
-    let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {auroc:.3}")).collect();
+    let tried = |auroc: Option<f64>| auroc.map_or_else(|| "diverged".to_owned(), |auroc| format!("{auroc:.3}"));
+    let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {}", tried(*auroc))).collect();
     outln!(
-        "AUROC, mean ± standard error over {} seeds, {} held out\n{table}\n\
+        "AUROC, mean ± standard error over {}, {} held out\n{table}\n\
          autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n{FOOTNOTE}\n",
-        compared.seeds.len(),
+        counted(compared.seeds.len(), "seed"),
         compared
             .held_out
             .map_or_else(|| "nothing".to_owned(), |class| format!("{} {class}", comparison.config.source().class())),

@@ -49,9 +49,14 @@ pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
     }
 }
 
+/// The folder of the experiment. Models of other settings have one of their own.
 fn folder(args: &ReproduceArgs) -> PathBuf {
-    let name = || PathBuf::from(format!("runs/{}-{}", args.experiment.name(), Scale::from(args.scale).name()));
-    args.out.clone().unwrap_or_else(name)
+    if let Some(out) = &args.out {
+        return out.clone();
+    }
+    let settings = args.settings.as_deref().and_then(Path::file_stem).map(|stem| format!("-{}", stem.display()));
+    let settings = settings.unwrap_or_default();
+    PathBuf::from(format!("runs/{}-{}{settings}", args.experiment.name(), Scale::from(args.scale).name()))
 }
 
 fn say_interrupted(path: &Path) -> Done {
@@ -142,8 +147,9 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
 
-    let done = experiment.finished(&path)?.len();
-    let progress = Progress::new("training", "models", done, experiment.jobs().len(), args.quiet);
+    let (jobs, finished) = (experiment.jobs(), experiment.finished(&path)?);
+    let done = jobs.iter().filter(|job| finished.iter().any(|done| done.cell == job.cell())).count();
+    let progress = Progress::new("training", "models", done, jobs.len(), args.quiet);
     let finished = match experiment.run(&path, &device, &stop, || progress.advance(1)) {
         Ok(finished) => finished,
         Err(ExperimentError::Interrupted) => return Ok(say_interrupted(&path)),

@@ -237,7 +237,8 @@ pub(crate) enum MethodArg {
     Pixelcnn,
     /// Mahalanobis distance to the data; takes seconds; also for your own data.
     Mahalanobis,
-    /// Squared distance to the nearest of up to 4,096 training samples; takes seconds; also for your own data.
+    /// Squared distance to the nearest of up to 4,096 training samples, or to a mean of those about equally near; takes seconds; also
+    /// for your own data.
     Knn,
 }
 

@@ -457,8 +457,8 @@ pub struct Neighbours {
     /// The largest number of stored samples; there are fewer if samples have many values.
     pub vectors: usize,
     /// τ of the softmax, in units of the median squared distance between a stored sample and its nearest neighbour.
-    /// Near 0, only the nearest sample contributes; for larger τ, the score is a mean over samples weighted by
-    /// nearness.
+    /// Near 0, only the nearest sample contributes; for larger τ, the reconstruction is a mean of samples
+    /// weighted by nearness.
     pub temperature: f32,
 }
 

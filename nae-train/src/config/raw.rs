@@ -194,7 +194,7 @@ impl RawConfig {
                 let expected = "nothing: your own data have no numbered classes; keep outliers apart (--outliers)";
                 Err(ConfigError { key: "data.held_out", expected, found: class.to_string() })
             }
-            (_, Some(class)) => require("data.held_out", *class, "a digit, 0 to 9", |&d| d <= 9),
+            (_, Some(class)) => require("data.held_out", *class, "the number of a class, 0 to 9", |&class| class <= 9),
             (_, None) => Ok(()),
         }
     }

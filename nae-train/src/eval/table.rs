@@ -227,9 +227,10 @@ pub struct Table {
     /// The reason why the figures have no confidence intervals, if they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_intervals: Option<String>,
-    /// The mean score of the normal test images, by the column's key followed by `_energy`.
+    /// The mean score of the normal test images, by the column's key followed by `_energy`; `None` if it is not finite, which
+    /// JSON cannot represent.
     #[serde(flatten)]
-    pub normal_energy: BTreeMap<String, f64>,
+    pub normal_energy: BTreeMap<String, Option<f64>>,
     /// One row for each outlier set.
     pub rows: Vec<Row>,
 }
@@ -256,7 +257,8 @@ impl Table {
                 figures: figures.into_iter().filter_map(|(key, figures)| Some((key, figures?))).collect(),
             }
         });
-        let named = columns.iter().zip(normal).map(|((key, _), normal)| (format!("{key}_energy"), mean(normal)));
+        let finite = |normal: &[f32]| Some(mean(normal)).filter(|mean| mean.is_finite());
+        let named = columns.iter().zip(normal).map(|((key, _), normal)| (format!("{key}_energy"), finite(normal)));
         Self {
             columns: columns.clone(),
             samples,
@@ -374,6 +376,23 @@ mod tests {
     use super::*;
     use crate::eval::evaluation::ScoredSet;
 
+    /// Finished models of an experiment are read again.
+    #[test]
+    fn a_mean_that_is_not_finite_can_be_read_again() {
+        let evaluation = Evaluation {
+            columns: vec![("vae_likelihood", "VAE"), ("ae", "AE")],
+            samples: "images",
+            are_windows: false,
+            normal: vec![vec![0.1, f32::INFINITY], vec![0.5, 0.5]],
+            outliers: Vec::new(),
+        };
+        let table = Table::of(&evaluation);
+        assert_eq!(table.normal_energy.values().copied().collect::<Vec<_>>(), [Some(0.5), None]);
+        let text = serde_json::to_string(&table).expect("serializes");
+        let read: Table = serde_json::from_str(&text).expect("reads");
+        assert_eq!(read.normal_energy, table.normal_energy);
+    }
+
     #[test]
     fn both_forms_hold_every_figure() {
         let row = |outliers: &str, selection| Row {
@@ -393,7 +412,7 @@ mod tests {
             samples: "images",
             normal_count: 7,
             no_intervals: None,
-            normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
+            normal_energy: [("autoencoder_energy".to_owned(), Some(0.1)), ("nae_energy".to_owned(), Some(0.2))].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],
         };
         let json = serde_json::to_value(&table).expect("serializes");

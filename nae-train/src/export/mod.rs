@@ -130,7 +130,8 @@ pub fn data_description(config: &Config) -> String {
 /// [`positive`], and the calibration in the file is of that.
 ///
 /// # Errors
-/// [`ExportError::NotExported`] if the model cannot be exported, [`ExportError::Build`] if the graph cannot be built.
+/// [`ExportError::NotExported`] if the model cannot be exported, or has calibration energies below −12 that would have to be
+/// mapped; [`ExportError::Build`] if the graph cannot be built.
 pub fn model(
     model: &dyn Model,
     config: &Config,
@@ -150,7 +151,13 @@ pub fn model(
             let metadata = of_one_place(metadata, spec.latent_dim(), Energy::SquaredL2);
             graph::of_latents(autoencoder, second, spec, &metadata)?
         }
-        (Some(Networks::Energy(network)), None) => graph::of_energy(network, spec, &of_positive(metadata)?)?,
+        (Some(Networks::Energy(network)), None) => {
+            let table = metadata.contract.calibration().map_or(&[][..], |calibration| calibration.table());
+            if table.iter().any(|&energy| energy < LEAST) {
+                return Err(refused(config, FAR_BELOW_0));
+            }
+            graph::of_energy(network, spec, &of_positive(metadata)?)?
+        }
         (Some(Networks::Latents { .. } | Networks::Energy(_)), Some(_)) => {
             return Err(refused(config, ON_FEATURES));
         }
@@ -158,8 +165,14 @@ pub fn model(
     })
 }
 
+/// The least calibration energy of an exported model. The graph computes exp(E) as exp(E) − 1 + 1, in steps of 6·10⁻⁸, which are
+/// 1% of it there.
+const LEAST: f32 = -12.0;
+const FAR_BELOW_0: &str = "normal energies are below -12, where a model file cannot tell them apart; a larger \
+                           baselines.igebm.regularization keeps them near 0";
+
 /// Maps an energy that may be negative to the positive energy in a model file: exp(E) for negative E, E + 1 otherwise.
-/// The map is increasing, so that thresholds, p-values and verdicts are those of E.
+/// The map is increasing, so that thresholds, p-values and verdicts are those of E, up to the rounding of exp(E).
 pub fn positive(energy: f32) -> f32 {
     if energy < 0.0 { energy.exp() } else { energy + 1.0 }
 }

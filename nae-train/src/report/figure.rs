@@ -17,8 +17,8 @@ struct Panel<'a> {
 const WIDTH: u32 = 430;
 const HEIGHT: u32 = 330;
 const BINS: usize = 48;
-/// The share of the energies that the axis covers; larger ones are counted in the last bin.
-const SHOWN: f64 = 0.99;
+/// The share of the energies that either end of the axis leaves out; they are counted in the bins there.
+const BEYOND: f64 = 0.01;
 const COLORS: [RGBColor; 3] = [RGBColor(38, 110, 180), RGBColor(214, 84, 32), RGBColor(120, 120, 120)];
 
 /// Draws one panel for each column of `evaluation`: normal test images, and the two most informative outlier sets.
@@ -58,28 +58,16 @@ fn panel(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     &Panel { title, samples, ref series }: &Panel<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut all: Vec<f32> = series.iter().flat_map(|(_, e)| e.iter().copied()).collect();
-    all.sort_by(f32::total_cmp);
-    let end =
-        all.get((SHOWN * all.len() as f64) as usize).or(all.last()).copied().unwrap_or(1.0).max(f32::MIN_POSITIVE);
-    let width = end / BINS as f32;
-    let shares: Vec<(&str, Vec<f32>)> = series
-        .iter()
-        .map(|(name, energies)| {
-            let mut bins = vec![0.0; BINS];
-            for &energy in *energies {
-                bins[((energy / width) as usize).min(BINS - 1)] += 1.0 / energies.len() as f32;
-            }
-            (*name, bins)
-        })
-        .collect();
+    let (start, end) = axis(series.iter().flat_map(|(_, energies)| energies.iter().copied()));
+    let width = (end - start) / BINS as f32;
+    let shares: Vec<_> = series.iter().map(|(name, energies)| (*name, histogram(energies, start, width))).collect();
     let top = shares.iter().flat_map(|(_, bins)| bins.iter().copied()).fold(0.0f32, f32::max) * 1.35;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 17))
         .margin(8)
         .x_label_area_size(36)
         .y_label_area_size(46)
-        .build_cartesian_2d(0.0..end, 0.0..top.max(f32::MIN_POSITIVE))?;
+        .build_cartesian_2d(start..end, 0.0..top.max(f32::MIN_POSITIVE))?;
     chart
         .configure_mesh()
         .disable_mesh()
@@ -91,7 +79,8 @@ fn panel(
         .draw()?;
     for ((name, bins), color) in shares.iter().zip(COLORS) {
         let bars = bins.iter().enumerate().map(|(k, &share)| {
-            Rectangle::new([(k as f32 * width, 0.0), ((k + 1) as f32 * width, share)], color.mix(0.5).filled())
+            let [left, right] = [k, k + 1].map(|k| start + k as f32 * width);
+            Rectangle::new([(left, 0.0), (right, share)], color.mix(0.5).filled())
         });
         chart
             .draw_series(bars)?
@@ -108,9 +97,53 @@ fn panel(
     Ok(())
 }
 
+/// The ends of the axis. It begins at 0, unless energies are negative or all of them are far from 0, as likelihoods are.
+fn axis(energies: impl Iterator<Item = f32>) -> (f32, f32) {
+    let mut all: Vec<f32> = energies.filter(|energy| energy.is_finite()).collect();
+    all.sort_by(f32::total_cmp);
+    let at = |share: f64| all.get((share * all.len() as f64) as usize).or(all.last()).copied();
+    let (low, high) = (at(BEYOND).unwrap_or(0.0), at(1.0 - BEYOND).unwrap_or(1.0));
+    let start = if low < 0.0 || low > high / 2.0 { low } else { 0.0 };
+    // Wide enough for bins of different ends, however alike the energies are.
+    (start, high.max(start + (f32::EPSILON * BINS as f32 * start.abs()).max(f32::MIN_POSITIVE)))
+}
+
+/// The shares of `energies` in bins of `width` from `start`. NaN is in none, so that its share is missing.
+fn histogram(energies: &[f32], start: f32, width: f32) -> Vec<f32> {
+    let mut bins = vec![0.0; BINS];
+    for energy in energies.iter().filter(|energy| !energy.is_nan()) {
+        bins[(((energy - start) / width) as usize).min(BINS - 1)] += 1.0 / energies.len() as f32;
+    }
+    bins
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_has_the_energies_of_any_method() {
+        let ramp = |low: f32, high: f32| (0..=100).map(move |k| low + (high - low) * k as f32 / 100.0);
+        assert_eq!(axis(ramp(0.01, 1.0)), (0.0, 0.9901));
+        // Negative energies, and bits per dimension.
+        assert_eq!(axis(ramp(-20.0, -10.0)), (-19.9, -10.1));
+        assert_eq!(axis(ramp(-1.0, 3.0)), (-0.96, 2.96));
+        assert_eq!(axis(ramp(6.0, 7.0)), (6.01, 6.99));
+        assert_eq!(axis([f32::NAN, f32::INFINITY].into_iter()), (0.0, 1.0));
+        for same in [0.0, 5.0, -5.0] {
+            let (start, end) = axis([same; 3].into_iter());
+            assert!(start < end && start <= same, "{same}");
+        }
+    }
+
+    #[test]
+    fn scores_are_in_the_bin_of_their_value() {
+        let bins =
+            histogram(&[-10.0, -9.9, -5.1, f32::NEG_INFINITY, f32::INFINITY, f32::NAN], -10.0, 10.0 / BINS as f32);
+        let filled: Vec<_> = bins.iter().enumerate().filter(|(_, share)| **share > 0.0).map(|(bin, _)| bin).collect();
+        assert_eq!(filled, [0, BINS / 2 - 1, BINS - 1]);
+        assert_eq!((bins[0], bins[BINS - 1]), (1.0 / 6.0 + 1.0 / 6.0 + 1.0 / 6.0, 1.0 / 6.0));
+    }
     use crate::eval::evaluation::ScoredSet;
     use crate::eval::table::OutlierKind;
 

@@ -161,12 +161,15 @@ impl RunFolder {
         RunFolderError::at(path, problem)
     }
 
-    /// Checks that files in the folder at `path` with the names of a run's files are those of a run, so that they may be
-    /// replaced.
+    /// Checks that `path` is a folder or free, and that files in it with the names of a run's files are those of a run, so
+    /// that they may be replaced.
     ///
     /// # Errors
     /// [`RunFolderError`] with the name of a file that may be someone's.
     pub fn refuse_foreign(path: &Path) -> Result<(), RunFolderError> {
+        if path.exists() && !path.is_dir() {
+            return Err(RunFolderError::at(path, "expected a folder for the run, found a file; choose another name"));
+        }
         let names = [CONFIG, CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT, METRICS, EVENTS];
         let Some(file) = names.map(|name| path.join(name)).into_iter().find(|file| file.exists()) else {
             return Ok(());
@@ -194,13 +197,14 @@ impl RunFolder {
         facts: Facts,
         every: Duration,
     ) -> Result<Self, RunFolderError> {
+        Self::refuse_foreign(path)?;
+        fs::create_dir_all(path).map_err(io(path))?;
+        let lock = claim(path)?;
+        // Not before, since another process may have begun a run meanwhile.
         if path.join(RESUME).exists() {
             let problem = "an interrupted run is there; continue it, remove the folder, or choose another";
             return Err(RunFolderError::at(path, problem));
         }
-        Self::refuse_foreign(path)?;
-        fs::create_dir_all(path).map_err(io(path))?;
-        let lock = claim(path)?;
         file::remove_incomplete(path).map_err(io(path))?;
         // If this run is killed, weights and figures of an earlier run must not be mistaken for its own.
         for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT] {
@@ -333,7 +337,15 @@ impl RunFolder {
     /// # Errors
     /// [`RunFolderError`] if the file cannot be removed.
     pub fn finish(&self) -> Result<(), RunFolderError> {
-        let file = self.path.join(RESUME);
+        Self::remove_state(&self.path)
+    }
+
+    /// Removes the state for resuming in the folder at `path`, if there is one.
+    ///
+    /// # Errors
+    /// [`RunFolderError`] if the file cannot be removed.
+    pub fn remove_state(path: &Path) -> Result<(), RunFolderError> {
+        let file = path.join(RESUME);
         if file.exists() { fs::remove_file(&file).map_err(io(&file)) } else { Ok(()) }
     }
 
@@ -469,6 +481,19 @@ mod tests {
         assert!(error.contains("another process writes to this folder"), "{error}");
         drop(first);
         create().expect("begins");
+    }
+
+    #[test]
+    fn a_file_where_the_folder_should_be_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, config) = (folder.path().join("run"), preset::load("digits").expect("valid"));
+        fs::write(&path, "mine").expect("writes");
+        let error = RunFolder::create(&path, &config, 7, facts(), Duration::ZERO).err().expect("refused").to_string();
+        assert_eq!(
+            error,
+            format!("{}: expected a folder for the run, found a file; choose another name", path.display())
+        );
+        assert_eq!(fs::read_to_string(&path).expect("reads"), "mine");
     }
 
     /// Otherwise a run that is killed before its first state would have weights and figures of the one before.

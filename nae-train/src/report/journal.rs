@@ -55,14 +55,8 @@ pub fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 /// # Errors
 /// [`RunFolderError`] with the file and the line.
 pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, RunFolderError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(RunFolderError::at(path, cause)),
-    };
     let mut entries = Vec::new();
-    let whole = &text[..whole(text.as_bytes())];
-    for (index, text) in whole.lines().enumerate() {
+    for (index, text) in complete(path)?.unwrap_or_default().lines().enumerate() {
         let failed = |cause: serde_json::Error| {
             let todo = "remove the line, and what it holds is done again";
             RunFolderError::new(format_args!("{}, line {}: {cause}; {todo}", path.display(), index + 1))
@@ -81,15 +75,10 @@ pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, Ru
 /// # Errors
 /// [`RunFolderError`] if the file cannot be read, or not be written again without them.
 pub fn remove(path: &Path, digests: &[String]) -> Result<(), RunFolderError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(cause) => return Err(RunFolderError::at(path, cause)),
-    };
+    let Some(text) = complete(path)? else { return Ok(()) };
     // A line without a digest is left for its owner to find.
     let is_other = |line: &&str| serde_json::from_str(line).map_or(true, |Owner { digest }| !digests.contains(&digest));
-    let others: String =
-        text[..whole(text.as_bytes())].lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
+    let others: String = text.lines().filter(is_other).flat_map(|line| [line, "\n"]).collect();
     if others.is_empty() {
         return fs::remove_file(path).map_err(|cause| RunFolderError::at(path, cause));
     }
@@ -157,6 +146,17 @@ fn opened(path: &Path) -> Result<File, RunFolderError> {
     file.map_err(|cause| RunFolderError::at(path, cause))
 }
 
+/// The complete lines of the file at `path`; `None` if there is no file. The last line may end within a character.
+fn complete(path: &Path) -> Result<Option<String>, RunFolderError> {
+    let mut bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(RunFolderError::at(path, cause)),
+    };
+    bytes.truncate(whole(&bytes));
+    String::from_utf8(bytes).map(Some).map_err(|cause| RunFolderError::at(path, cause))
+}
+
 /// The length of the complete lines.
 fn whole(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
@@ -191,12 +191,17 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let append = |number| Journal::open(&path, "a".to_owned()).expect("opens").append(&Entry { number });
         append(1).expect("writes");
-        let mut text = fs::read(&path).expect("reads");
-        text.extend_from_within(..text.len() / 2);
-        fs::write(&path, text).expect("writes");
-        assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }]);
-        append(2).expect("writes");
-        assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }, Entry { number: 2 }]);
+        let complete = fs::read(&path).expect("reads");
+        // The second ends within the letter é.
+        for cut in [&complete[..complete.len() / 2], b"{\"digest\": \"\xc3"] {
+            fs::write(&path, [&complete, cut].concat()).expect("writes");
+            assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }]);
+            append(2).expect("writes");
+            assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }, Entry { number: 2 }]);
+            fs::write(&path, [&complete, cut].concat()).expect("writes");
+            remove(&path, &["b".to_owned()]).expect("removes nothing");
+            assert_eq!(fs::read(&path).expect("reads"), complete);
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn reconstruction_error(prepared: &Prepared, outcome: &Outcome, table: &Table) -
         _ if method.is_fitted() => None,
         Some(Networks::Reconstruction { .. }) => {
             let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { method };
-            table.normal_energy.get(&format!("{}_energy", first.column())).copied()
+            table.normal_energy.get(&format!("{}_energy", first.column())).copied().flatten()
         }
         // A generator whose images are all black gives small distances of latents.
         Some(Networks::Latents { autoencoder, .. }) => {

@@ -324,6 +324,12 @@ impl Trainer<'_> {
             method.restore(&state, images.shape())?;
         }
         let begun = self.begin(phase, done, settings.epochs);
+        // Where nothing is left to do here, no state is stored below, and a run that is killed before its next state would look
+        // as if it had ended.
+        if done >= settings.epochs && self.observer.wants_snapshot(true) {
+            let state = EpochsState { done, means: means.clone(), method: Some(method.state()?) };
+            self.observer.snapshot(&Snapshot { order: order.clone(), stage: Stage::Epochs(state) });
+        }
         while done < settings.epochs {
             let indices = order.next_of_epoch(settings.batch_size);
             let batch = order.images(images, &indices, self.config.augmentation(), self.device);
@@ -558,5 +564,39 @@ mod tests {
         assert!(matches!(outcome.ending, Ending::Diverged { .. }), "{:?}", outcome.ending);
         // One more checkpoint is reported after pre-training.
         assert_eq!(told.checkpoints, told.looks + 1);
+    }
+
+    /// Writes down what is stored, in order.
+    #[derive(Default)]
+    struct Stored(Vec<&'static str>);
+
+    impl Observer for Stored {
+        fn checkpoint(&mut self, _: &dyn Model) {
+            self.0.push("weights");
+        }
+
+        fn wants_snapshot(&mut self, last: bool) -> bool {
+            last
+        }
+
+        fn snapshot(&mut self, _: &Snapshot) {
+            self.0.push("state");
+        }
+    }
+
+    /// A folder with weights and no state is that of a run that has ended.
+    #[test]
+    fn no_weights_are_stored_before_a_state_to_continue_from() {
+        let device = Device::flex();
+        for epochs in [0, 1] {
+            let mut raw = preset::load("digits").expect("valid").raw().clone();
+            raw.pretraining.epochs = epochs;
+            raw.training.updates = 1;
+            let config = Config::new(raw).expect("valid");
+            let prepared = Prepared::new(config, 0, None, Corrupt::Refuse).expect("comes with the program");
+            let mut stored = Stored::default();
+            prepared.train(Engine::Cpu, &device, &mut stored, &AtomicBool::new(false), None).expect("trains");
+            assert_eq!(stored.0[..2], ["state", "weights"], "{epochs} epochs");
+        }
     }
 }

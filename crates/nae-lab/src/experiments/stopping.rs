@@ -180,12 +180,23 @@ fn looks(text: &str, sets: &[String]) -> Vec<(Look, f64)> {
         let Some(update) = value["update"].as_u64() else { continue };
         let entry = seen.entry(update as usize).or_default();
         match value["kind"].as_str() {
-            Some("look") => entry.0 = Look::deserialize(&value).ok(),
+            Some("look") => entry.0 = look(value),
             Some("outliers") => entry.1 = mean(&value["auroc"], sets),
             _ => {}
         }
     }
     seen.into_values().filter_map(|(look, auroc)| Some((look?, auroc?))).collect()
+}
+
+/// A look as it was measured. An energy that is not finite is written as null, and after an update means that the run has diverged.
+fn look(mut value: Value) -> Option<Look> {
+    let energies = ["positive_energy", "negative_energy", "validation_energy"];
+    let diverged = value["update"] != 0 && energies.iter().any(|key| value.get(*key).is_some_and(Value::is_null));
+    if diverged {
+        energies.iter().for_each(|key| value[*key] = 0.0.into());
+    }
+    let look = Look::deserialize(&value).ok()?;
+    Some(if diverged { Look { validation_energy: f64::NAN, ..look } } else { look })
 }
 
 /// The mean over the sets that count; `None` if one has no AUROC, or if there are none.
@@ -299,6 +310,16 @@ mod tests {
         }
         std::fs::write(path.join(METRICS), text).expect("writes");
         path
+    }
+
+    /// Such an energy is null in the file.
+    #[test]
+    fn a_look_with_an_energy_that_is_not_finite_has_diverged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let looks = [(0, 0.0, 0.9, 0.0, 0.5), (10, 1.0, 0.9, 1.5, 0.8), (20, 1.0, 0.9, f64::INFINITY, 0.1)];
+        let traced = Traced::read(&run(folder.path(), "a", &looks), &[]).expect("traced");
+        assert_eq!((traced.looks.len(), traced.before_divergence().len()), (3, 2));
+        assert!(traced.lost(Signal::Last).abs() < 1e-9);
     }
 
     #[test]

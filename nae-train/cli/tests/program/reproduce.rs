@@ -126,10 +126,13 @@ fn settings_can_be_changed_and_are_checked() {
 
     // A learning rate that no training survives is reported as such.
     std::fs::write(&file, text.replace("\nlearning_rate = 1e-3", "\nlearning_rate = 1e30")).unwrap();
-    let output = reproduce(&out, &["--settings", path, "--seeds", "1"]);
+    // Without --out, its folder is not that of the paper's settings.
+    let arguments = ["reproduce", "gaussians8", "--scale", "smoke", "--settings", path, "--seeds", "1"];
+    let output = nae_train().current_dir(&folder).args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("1 of 1 diverged"), "{table}");
+    assert!(folder.path().join("runs/gaussians8-smoke-mine/cells.jsonl").exists());
 
     // Other densities in one folder; all have their titles, and the picture of the first stays that of its models.
     let out = folder.path().join("densities");
@@ -207,6 +210,11 @@ fn models_start_from_another_cells_network() {
     assert!(output.status.success(), "{output:?}");
     assert!(listed.join("cold-4").exists() && !listed.join("pretrained-9-4").exists());
 
+    // As if the program had been killed after the model was written down: it is no unfinished one.
+    let state = out.join("pretrained-9-0/resume.bin");
+    std::fs::write(&state, "a state").unwrap();
+    assert!(run(&settings, cells).status.success() && !state.exists());
+
     // Models stay finished where other cells change, and not where their own start does.
     let text = std::fs::read_to_string(&settings).unwrap();
     let mine = folder.path().join("mine.toml");
@@ -217,17 +225,21 @@ fn models_start_from_another_cells_network() {
     std::fs::write(&mine, other).unwrap();
     assert!(run(&mine, cells).status.success());
     assert_eq!(trained(), 3);
-    std::fs::write(
-        &mine,
-        text.replacen("\"method\" = \"ae\",", "\"method\" = \"ae\", \"architecture.latent_dim\" = 31,", 1),
-    )
-    .unwrap();
+    let start_with = |change: &str| {
+        let changed = text.replacen("\"method\" = \"ae\",", &format!("\"method\" = \"ae\", {change},"), 1);
+        std::fs::write(&mine, changed).unwrap();
+    };
+    start_with("\"pretraining.learning_rate\" = 3e-4");
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
     assert!(message.contains("pretrained-9-0: a finished model of other settings is there"), "{message}");
     assert_eq!(trained(), 3);
     std::fs::write(&mine, text.replacen("pretrained = \"pretrained-9\"", "pretrained = \"elsewhere\"", 1)).unwrap();
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
     assert!(message.contains("mine.toml, cell cold") && message.contains("`elsewhere`"), "{message}");
+    // A network of another size does not fit. Said before it is trained.
+    start_with("\"architecture.latent_dim\" = 31");
+    let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
+    assert!(message.contains("an autoencoder of this architecture and is called `pretrained-9`"), "{message}");
     let message = String::from_utf8(run(&settings, "cold-small").stderr).unwrap();
     assert!(
         message.contains("cold-small starts from") && message.contains("pretrained-9-small,cold-small"),

@@ -36,30 +36,37 @@ pub struct Lines {
     pub unit: bool,
 }
 
-/// The charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and the
+/// The charts, and what they show, of the updates of NAE training, of the epochs of pre-training or of a baseline, and of looks.
+const OF_UPDATES: [(&str, &[&str]); 1] = [("energies", &["positive_energy", "negative_energy"])];
+const OF_EPOCHS: [(&str, &[&str]); 4] = [
+    ("loss", &["energy"]),
+    ("bits", &["bits_per_dimension"]),
+    ("generator", &["absolute_error", "features", "latents"]),
+    ("epochs", &["positive_energy", "negative_energy"]),
+];
+const OF_LOOKS: [(&str, &[&str]); 3] = [
+    ("looks", &["selection_auroc", "negatives_below_threshold"]),
+    ("validation_energy", &["validation_energy"]),
+    ("earth_movers_distance", &["earth_movers_distance"]),
+];
+
+/// The charts of a `metrics.jsonl`: what pre-training or a baseline measured in each epoch, the energies of NAE training, and the
 /// measurements of looks. Lines that cannot be parsed are ignored.
 pub fn of_metrics(text: &str) -> Vec<Lines> {
     let mut values: BTreeMap<(&'static str, String), Vec<(f64, f64)>> = BTreeMap::new();
     for line in text.lines() {
         let Ok(Value::Object(line)) = serde_json::from_str(line) else { continue };
         let number = |key: &str| line.get(key).and_then(Value::as_f64);
-        let (chart, at, keys): (_, _, &[&str]) = match (line.get("kind").and_then(Value::as_str), line.get("phase")) {
-            (Some("step"), Some(Value::String(phase))) if phase == "normalizing" => {
-                ("energies", number("step"), &["positive_energy", "negative_energy"])
-            }
-            (Some("step"), _) => ("loss", number("step"), &["energy"]),
-            (Some("look"), _) => ("looks", number("update"), &["selection_auroc", "negatives_below_threshold"]),
+        let (at, shown): (_, &[(&str, &[&str])]) = match (line.get("kind").and_then(Value::as_str), line.get("phase")) {
+            (Some("step"), Some(Value::String(phase))) if phase == "normalizing" => ("step", &OF_UPDATES),
+            (Some("step"), _) => ("step", &OF_EPOCHS),
+            (Some("look"), _) => ("update", &OF_LOOKS),
             _ => continue,
         };
-        for key in keys {
-            if let (Some(at), Some(value)) = (at, number(key)) {
-                values.entry((chart, (*key).to_owned())).or_default().push((at, value));
-            }
-        }
-        if let ("looks", Some(at)) = (chart, at) {
-            for key in ["validation_energy", "earth_movers_distance"] {
-                if let Some(value) = number(key) {
-                    values.entry((key, key.to_owned())).or_default().push((at, value));
+        for (chart, keys) in shown {
+            for key in *keys {
+                if let (Some(at), Some(value)) = (number(at), number(key)) {
+                    values.entry((chart, (*key).to_owned())).or_default().push((at, value));
                 }
             }
         }
@@ -71,6 +78,9 @@ pub fn of_metrics(text: &str) -> Vec<Lines> {
     };
     [
         chart("loss", "Mean energy of the training data", "epoch"),
+        chart("bits", "Bits per dimension of the training data", "epoch"),
+        chart("generator", "Parts of the generator's loss", "epoch"),
+        chart("epochs", "Energies of data and negative samples", "epoch"),
         chart("energies", "Energies in NAE training", "update"),
         chart("validation_energy", "Mean energy of validation data", "update"),
         chart("looks", "Seen at the looks", "update"),
@@ -213,6 +223,19 @@ mod tests {
         let svg = draw(&charts, 2).expect("drawn");
         assert!(svg.contains("negative energy") && svg.contains("selection auroc"), "{svg}");
         assert!(draw(&[], 2).expect("drawn").contains("<svg"));
+    }
+
+    /// Of each method that is trained, the report has a curve.
+    #[test]
+    fn every_baseline_has_a_chart() {
+        for figures in [
+            r#""bits_per_dimension":6.5"#,
+            r#""absolute_error":0.1,"features":0.2,"latents":0.3,"discriminator":0.4"#,
+            r#""positive_energy":-0.1,"negative_energy":0.2"#,
+        ] {
+            let charts = of_metrics(&format!(r#"{{"kind":"step","phase":"training","step":1,{figures}}}"#));
+            assert_eq!(charts.len(), 1, "{figures}");
+        }
     }
 
     /// Labels of an axis differ, and have one notation.

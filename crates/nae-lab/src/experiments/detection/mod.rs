@@ -19,7 +19,7 @@ pub use settings::{Cell, DetectionSettings, EXPERIMENTS, Published, SettingsErro
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use burn::tensor::Device;
@@ -367,7 +367,10 @@ impl Experiment {
         let jobs = self.jobs()?;
         self.check(&jobs, &finished, path)?;
         for job in jobs {
+            let folder = run_folder(path, &job.cell.name, job.seed);
             if finished.iter().any(|done| done.cell == job.cell.name && done.seed == job.seed) {
+                // The program may have been killed after the model was written down.
+                RunFolder::remove_state(&folder)?;
                 continue;
             }
             if let Some(start) = &job.cell.pretrained
@@ -376,7 +379,6 @@ impl Experiment {
                 let (cell, start) = (job.cell.name.clone(), start.clone());
                 return Err(DetectionError::Start { path: path.to_owned(), cell, start });
             }
-            let folder = run_folder(path, &job.cell.name, job.seed);
             // Its weights would be lost, and its figures would stay.
             if finished_run(&folder).is_some_and(|(config, _)| config.raw() != job.cell.config.raw()) {
                 return Err(DetectionError::OtherModel { folder });
@@ -465,7 +467,7 @@ impl Experiment {
         if let Some(failure) = both.first.complete(&*outcome.model) {
             return Err(DetectionError::Incomplete(failure));
         }
-        if stop.load(Ordering::Relaxed) {
+        if let Ending::Interrupted { .. } = outcome.ending {
             return Err(DetectionError::Interrupted);
         }
         let count = self.settings.samples.map_or(0, |count| usize::from(count.get()));

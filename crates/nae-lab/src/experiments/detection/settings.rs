@@ -16,11 +16,10 @@ use toml::{Table, Value};
 use super::search::{self, Search};
 use super::summary;
 use crate::experiments::Scale;
-use nae_train::config::Config;
-use nae_train::config::RawConfig;
 use nae_train::config::change::{config, parent, put};
 use nae_train::config::preset::PRESETS;
 use nae_train::config::text::{TextError, read};
+use nae_train::config::{Config, MethodKind, RawConfig};
 use nae_train::eval::SELECTION_SETS;
 
 /// An experiment that is part of the program.
@@ -455,14 +454,19 @@ fn check_names(cells: &[RawCell], origin: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Checks that a pre-trained network is that of an earlier cell with its own pre-training.
+/// Checks that a pre-trained network is that of an earlier cell, which trains an autoencoder of the same architecture.
 fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
     for (index, cell) in cells.iter().enumerate() {
         let Some(name) = &cell.pretrained else { continue };
-        let known = || cells[..index].iter().filter(|cell| cell.pretrained.is_none()).map(|cell| cell.name.as_str());
+        let is_start = |start: &&Cell| {
+            let of = |cell: &Cell| cell.config.architecture().clone();
+            start.pretrained.is_none() && start.config.method() == MethodKind::Ae && of(start) == of(cell)
+        };
+        let known = || cells[..index].iter().filter(is_start).map(|cell| cell.name.as_str());
         if known().all(|other| other != name) {
             let origin = format!("{origin}, cell {}", cell.name);
-            return Err(SettingsError::unknown(&origin, "cell further up to start from", name, known()));
+            let what = "earlier cell that trains an autoencoder of this architecture and is called";
+            return Err(SettingsError::unknown(&origin, what, name, known()));
         }
     }
     Ok(())
@@ -495,7 +499,7 @@ fn made_sets(config: &Config) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use nae_data::own::Corrupt;
-    use nae_train::config::{ManifoldDiffusion, MethodKind, Training};
+    use nae_train::config::{ManifoldDiffusion, Training};
     use nae_train::run::Prepared;
 
     use super::*;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use nae_data::counted;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -96,9 +97,9 @@ pub fn terminal(experiment: &Experiment, rows: &[Row], finished: &[Finished]) ->
             row.temperature.to_string(),
         ]);
     }
-    let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    let seeds = counted(rows.iter().map(|row| row.seeds).max().unwrap_or(0), "seed");
     format!(
-        "{}, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
+        "{}, model against true density on [−4, 4]², mean ± standard error over {seeds}, scale `{}`\n\
          {table}{}",
         experiment.settings().target().title(),
         experiment.scale().name(),

@@ -1,7 +1,7 @@
 //! Samples along training, and reconstructions of normal images and outliers before and after it (paper, figures
 //! "Samples collected from NAE during training" and "Reconstruction examples in MNIST hold-out class detection").
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ use nae_train::methods::Model;
 use nae_train::run::Prepared;
 use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
-use nae_train::train::Look;
-use nae_train::train::{Both, Observer};
+use nae_train::train::{Both, Ending, Look, Observer};
 
 /// The number of looks at the model that are shown, evenly spaced.
 const FRAMES: usize = 8;
@@ -38,7 +37,7 @@ pub fn along_training(
     let frames = Frames { config, seed: prepared.seed, engine, chains, device, frames: Vec::new() };
     let mut both = Both::new(frames, watch);
     let outcome = prepared.train(engine, device, &mut both, stop, None)?;
-    if stop.load(Ordering::Relaxed) {
+    if let Ending::Interrupted { .. } = outcome.ending {
         return Err(PicturesError::Interrupted);
     }
     let frames = both.first.frames;

@@ -60,8 +60,9 @@ pub fn reconstruction_error(
         rows.push(measured);
     }
     rows.sort_by_key(|row| row.dim);
-    let line = |name: &str, of: &dyn Fn(&Row) -> f64| {
-        (name.to_owned(), rows.iter().map(|row| ((row.dim as f64).log2(), of(row))).collect())
+    let line = |name: &str, of: &dyn Fn(&Row) -> Option<f64>| {
+        let points = rows.iter().map(|row| ((row.dim as f64).log2(), of(row).unwrap_or(f64::NAN)));
+        (name.to_owned(), points.collect())
     };
     let charts = [
         Lines {
@@ -80,7 +81,7 @@ pub fn reconstruction_error(
         Lines {
             title: "AUROC, 9 against the rest".to_owned(),
             x: "log2 of D_z",
-            series: vec![line("autoencoder", &|row| row.auroc.unwrap_or(f64::NAN))],
+            series: vec![line("autoencoder", &|row| row.auroc)],
             unit: false,
         },
     ];
@@ -134,11 +135,12 @@ struct Row {
     origin: Origin,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// `None` for errors that are not finite.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Spread {
-    low: f64,
-    mean: f64,
-    high: f64,
+    low: Option<f64>,
+    mean: Option<f64>,
+    high: Option<f64>,
 }
 
 impl Spread {
@@ -146,9 +148,11 @@ impl Spread {
         energies.sort_by(f32::total_cmp);
         let at = |share: f64| {
             let last = energies.len().saturating_sub(1) as f64;
-            energies.get((share * last).round() as usize).map_or(f64::NAN, |&e| f64::from(e))
+            energies.get((share * last).round() as usize).map(|&e| f64::from(e))
         };
-        Self { low: at(PERCENTILES[0]), mean: mean(&energies), high: at(PERCENTILES[1]) }
+        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+        let mean = (!energies.is_empty()).then(|| mean(&energies));
+        Self { low: finite(at(PERCENTILES[0])), mean: finite(mean), high: finite(at(PERCENTILES[1])) }
     }
 }
 
@@ -159,7 +163,12 @@ mod tests {
     #[test]
     fn a_spread_is_of_its_percentiles() {
         let spread = Spread::of((0..=100).rev().map(|v| v as f32).collect());
-        assert_eq!((spread.low, spread.mean, spread.high), (10.0, 50.0, 90.0));
-        assert!(Spread::of(Vec::new()).low.is_nan());
+        assert_eq!((spread.low, spread.mean, spread.high), (Some(10.0), Some(50.0), Some(90.0)));
+        assert_eq!(Spread::of(Vec::new()), Spread { low: None, mean: None, high: None });
+        // As it is stored and read again.
+        let diverged = Spread::of(vec![1.0, f32::INFINITY, f32::NAN]);
+        assert_eq!(diverged, Spread { low: Some(1.0), mean: None, high: None });
+        let text = serde_json::to_string(&diverged).expect("JSON");
+        assert_eq!(serde_json::from_str::<Spread>(&text).expect("reads"), diverged);
     }
 }
