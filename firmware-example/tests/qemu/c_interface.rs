@@ -40,10 +40,10 @@ fn ram(elf: &std::path::Path) -> usize {
 
 #[test]
 fn c_with_all_operators() {
-    check("all operators", "NAE_C_ALL", 900_646);
+    check("all operators", "NAE_C_ALL", 900_692);
 }
 
 #[test]
 fn c_with_the_operators_of_one_model() {
-    check("the operators of one model", "NAE_C_ONE", 901_013);
+    check("the operators of one model", "NAE_C_ONE", 901_059);
 }
