@@ -95,7 +95,7 @@ pub(crate) struct TrainArgs {
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Time between two saved states, from which --resume can continue; Ctrl-C saves one, too.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1m")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1m")]
     pub(crate) checkpoint_every: Duration,
     /// Also evaluate on every outlier set during training, and write it to metrics.jsonl; training does not use it.
     #[arg(long)]
@@ -174,8 +174,12 @@ impl From<MissingArg> for Missing {
     }
 }
 
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("expected a time, such as 90s, 10m or 1h30m: {error}"))
+}
+
 fn budget(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = time(text)?;
     if time.is_zero() { Err("expected more than no time".to_owned()) } else { Ok(time) }
 }
 
