@@ -351,8 +351,10 @@ def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
 
 
 def _described(name: str, value: Any) -> str:
-    if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).expanduser().is_file():
-        return Path(value).expanduser().read_text("utf-8")
+    if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value):
+        path = Path(value).expanduser()
+        if path.is_file():
+            return path.read_text("utf-8")
     return repr(value)
 
 
