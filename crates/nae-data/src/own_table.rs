@@ -194,7 +194,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool, most: usize)
             let values = row.prepare(&positions, &columns).map_err(|cause| {
                 let hint = match cause {
                     RowError::Missing(_) => {
-                        "fill it in, remove the row, or have gaps taken for what they are with --missing fill"
+                        "fill it in, remove the row, or give --missing fill, which puts the median and marks the gap"
                     }
                     _ => "correct or remove the row, or remove the column",
                 };

@@ -194,6 +194,7 @@ impl Request {
             (Some(_), Some(_)) => {
                 Err("time_budget: the updates are given already; leave one of both out".to_owned().into())
             }
+            (Some(time), None) if time == 0.0 => Err("time_budget: expected more than 0 seconds, found 0".into()),
             (Some(time), None) => Ok(Length::Time(seconds("time_budget", time)?)),
         }
     }
@@ -355,7 +356,8 @@ fn within(name: &str, value: Option<usize>, range: RangeInclusive<usize>) -> Res
 }
 
 pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration, Failure> {
-    Duration::try_from_secs_f64(value).map_err(|_| format!("{name}: expected seconds, 0 or more, found {value}").into())
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| format!("{name}: expected seconds, from 0 to 1e19, found {value}").into())
 }
 
 fn form(name: &str) -> Result<OwnForm, Failure> {

@@ -24,7 +24,7 @@ Examples:
   nae-infer score model.onnx part-*.png
   nae-infer score model.onnx batch.npy --json | jq 'select(.verdict == \"anomaly\")'
   nae-infer score pump.onnx readings.csv
-  nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
+  nae-infer score model.nae photo.jpg --false-positive-rate 0.05 --heat-map maps
   nae-infer inspect model.onnx
   nae-infer calibrate theirs.onnx good -o model.onnx
   nae-infer bench model.onnx
@@ -197,9 +197,9 @@ pub(crate) struct Calibrate {
     /// The file to write: the model with its threshold
     #[arg(short, long, value_name = "FILE.onnx")]
     pub(crate) output: PathBuf,
-    /// Share of normal samples that may be called anomalies, from 0 to 1
-    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
-    pub(crate) false_positive_rate: f32,
+    /// Share of normal samples that may be called anomalies, above 0 and below 1 [default: the model's, or 0.01]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) false_positive_rate: Option<f32>,
     /// Raise the threshold so that the rate holds with this probability over the draw of the samples, such as 0.95; without
     /// it the rate holds on average
     #[arg(long, value_name = "PROBABILITY", value_parser = rate)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
+use nae_infer::backend::BackendError;
 use nae_infer::{BackendKind, Detector};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,10 @@ pub(crate) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
     if let (true, Some(kind)) = (arguments.alone, arguments.backend.as_deref().and_then(BackendKind::from_name)) {
         writeln!(io::stdout(), "{}", serde_json::to_string(&measure(arguments, kind)?)?)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(kind) = arguments.backend.as_deref().and_then(BackendKind::from_name).filter(|kind| !kind.is_built_in())
+    {
+        return Err(BackendError::NotBuiltIn(kind).into());
     }
     let wanted = |kind: &BackendKind| arguments.backend.as_deref().is_none_or(|name| name == kind.name());
     let kinds = BackendKind::ALL.into_iter().filter(|kind| wanted(kind) && kind.is_built_in());

@@ -23,6 +23,9 @@ use crate::inputs::{batch_size, files, is_stdin};
 use crate::output::{about, note, report, unless_closed};
 use crate::samples::{self, Found, Sample};
 
+/// The rate of a model that has none.
+const FALSE_POSITIVE_RATE: f32 = 0.01;
+
 /// The probability of the printed interval of false-positive rates.
 const INTERVAL: f32 = 0.95;
 
@@ -33,6 +36,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow!("{name}: {e}"))?;
     let mut metadata = metadata(&file, arguments).map_err(|e| anyhow!("{name}: {e}"))?;
+    let own_rate = metadata.contract.threshold().map(|threshold| threshold.false_positive_rate);
     // The model as it will be written, except for the calibration.
     metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
@@ -57,7 +61,8 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
         );
     }
     let calibration = Calibration::from_energies(&mut energies)?;
-    let (target, confidence) = (arguments.false_positive_rate, arguments.confidence);
+    let target = arguments.false_positive_rate.or(own_rate).unwrap_or(FALSE_POSITIVE_RATE);
+    let confidence = arguments.confidence;
     let rate =
         confidence.map_or(Ok(target), |confidence| confident_rate(count, target, confidence)).map_err(|error| {
             let needed = confidence.map(|confidence| count_for_confidence(target, confidence));
@@ -67,6 +72,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let interval = calibration.rate_interval(rate, INTERVAL);
     metadata.contract = metadata.contract.with_calibration(calibration, rate).map_err(|error| {
         let needed = count_for_rate(rate).map(|needed| format!("; {needed} would do")).unwrap_or_default();
+        let needed = format!("{needed}, or --false-positive-rate {}", lowest_rate(count));
         anyhow!("{count} {kind} are too few for a false-positive rate of {rate}: {error}{needed}")
     })?;
     let (low, high) = interval?;
@@ -92,6 +98,11 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The lowest rate that `count` energies are enough for, 1/(count + 1), rounded up to four decimals.
+fn lowest_rate(count: usize) -> f64 {
+    (1e4 / (count as f64 + 1.0)).ceil() / 1e4
 }
 
 /// What to say of energies that are equal to the threshold. The interval, whose lower end is `low`, is that of energies without

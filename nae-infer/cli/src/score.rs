@@ -59,6 +59,15 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     }
     let mut stop = Arc::default();
     if let Some(folder) = &arguments.heat_map {
+        // They would be taken for images the next time.
+        if let Some(input) = arguments.images.iter().find(|input| input.is_dir() && lies_in(folder, input)) {
+            let problem = format!(
+                "--heat-map: {} lies in {}, whose images are scored; give a folder beside it",
+                folder.display(),
+                input.display()
+            );
+            return Err(UsageError(problem).into());
+        }
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         // No picture stays incomplete, and none is without its row.
         let stopping = || note("stopping after this image (Ctrl-C again to stop at once)");
@@ -89,6 +98,12 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         }
         result => unless_closed(result).map(|()| run.code()),
     }
+}
+
+/// Whether `path`, which need not exist, is `folder` or lies in it.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    let (Ok(path), Ok(folder)) = (std::path::absolute(path), folder.canonicalize()) else { return false };
+    path.ancestors().filter_map(|part| part.canonicalize().ok()).any(|part| part == folder)
 }
 
 /// Ctrl-C or SIGTERM, between two images.

@@ -149,6 +149,12 @@ mod tests {
         assert!(message.contains("my.toml") && message.contains("max_energy_rato"), "{message}");
         let message = with("held_out = 1", "held_out = 10");
         assert!(message.contains("data.held_out") && message.contains("10"), "{message}");
+        for name in ["", "../../elsewhere", "..", "a\\\\b"] {
+            let message = with("name = \"digits\"", &format!("name = \"{name}\""));
+            assert!(message.contains("name") && message.contains("does not begin with a dot"), "{message}");
+        }
+        let message = with("batch_size = 128", "batch_size = 128000");
+        assert!(message.contains("`pretraining.batch_size` is 128000; expected 1 to 65536"), "{message}");
         let message = with("step_size = 0.2", "step_size = nan");
         assert!(message.contains("sampler.latent_chain.step_size"), "{message}");
         let message = with("name = \"digits\"", "name = \"digits\"\nenergy = \"l3\"");

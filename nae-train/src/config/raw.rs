@@ -123,6 +123,13 @@ impl Default for RawEvaluation {
     }
 }
 
+/// No more fit into memory, and a batch of all data is one of all that there are.
+const BATCHES: &str = "1 to 65536";
+
+fn is_batch(size: &usize) -> bool {
+    (1..=1 << 16).contains(size)
+}
+
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -225,9 +232,12 @@ impl RawConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        // It is part of the name of a run's folder.
+        let is_name = |name: &&str| !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
+        require("name", self.name.as_str(), "a name without / and \\ that does not begin with a dot", is_name)?;
         self.check_source()?;
         self.check_split()?;
-        require("pretraining.batch_size", self.pretraining.batch_size, "at least 1", |&n| n > 0)?;
+        require("pretraining.batch_size", self.pretraining.batch_size, BATCHES, is_batch)?;
         require("pretraining.learning_rate", self.pretraining.learning_rate, "above 0", |r| positive(*r))?;
         let positive_if_given = |key, value: Option<f64>| match value {
             Some(value) => require(key, value, "above 0", |v| positive(*v)),
@@ -246,7 +256,7 @@ impl RawConfig {
             require("pretraining.latent_norm", self.pretraining.latent_norm, expected, |weight| *weight == 0.0)?;
         }
         positive_if_given("pretraining.max_gradient_norm", self.pretraining.max_gradient_norm)?;
-        require("training.batch_size", self.training.batch_size, "at least 1", |&n| n > 0)?;
+        require("training.batch_size", self.training.batch_size, BATCHES, is_batch)?;
         require("training.learning_rate", self.training.learning_rate, "above 0", |r| positive(*r))?;
         positive_if_given("training.final_learning_rate", self.training.final_learning_rate)?;
         positive_if_given("training.encoder_learning_rate", self.training.encoder_learning_rate)?;

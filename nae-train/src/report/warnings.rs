@@ -94,7 +94,8 @@ fn copies(split: &Split, noun: &str) -> Option<String> {
     }
     // Units of windows are stretches of them.
     let noun = if split.train.are_windows() { "stretches" } else { noun };
-    let said = parts.map(|(part, repeated, all)| format!("{repeated} of {all} {part} {noun}"));
+    let found = parts.iter().filter(|(_, repeated, _)| *repeated > 0);
+    let said: Vec<_> = found.map(|(part, repeated, all)| format!("{repeated} of {all} {part} {noun}")).collect();
     let said = format!("{} are copies of training {noun}, value for value", said.join(" and "));
     // Columns of few categories have few combinations, and nobody could remove the copies.
     let (different, all) = (split.different(), units(&split.train));
@@ -104,10 +105,12 @@ fn copies(split: &Split, noun: &str) -> Option<String> {
              other values"
         ));
     }
-    Some(format!(
-        "{said}: the model knows them, so that the threshold is too low for new {noun} and the figures are too good; remove the \
-         copies"
-    ))
+    let effect = match (calibration, test) {
+        (0, _) => "the figures are too good".to_owned(),
+        (_, 0) => format!("the threshold is too low for new {noun}"),
+        _ => format!("the threshold is too low for new {noun} and the figures are too good"),
+    };
+    Some(format!("{said}: the model knows them, so that {effect}; remove the copies"))
 }
 
 /// Warns if `reached`, the mean energy of the normal images of `test`, is not below the energy with `mean` as the
@@ -292,8 +295,11 @@ mod tests {
         let with = |old: &[f32]| trained_on(&[0.1, 0.2, 0.3], old);
         assert_eq!(with(&[0.1]), None, "1% of the images");
         let warning = with(&[0.1, 0.3]).expect("2% are too many");
-        assert!(warning.contains("2 of 99 calibration images and 0 of 1 test images are copies"), "{warning}");
-        assert!(warning.ends_with("remove the copies"), "{warning}");
+        assert!(warning.starts_with("2 of 99 calibration images are copies of training images"), "{warning}");
+        assert!(warning.ends_with("the threshold is too low for new images; remove the copies"), "{warning}");
+        let warning = trained_on(&[0.1, 0.2, 0.4], &[]).expect("all of the test");
+        assert!(warning.starts_with("1 of 1 test images are copies"), "{warning}");
+        assert!(warning.contains("so that the figures are too good; remove"), "{warning}");
         // As of columns of few categories: removed, hardly a row would be left.
         let warning = trained_on(&[[0.1; 10], [0.3; 10]].concat(), &[0.1, 0.3]).expect("2% are too many");
         assert!(warning.contains("the 20 training images have 2 different values"), "{warning}");

@@ -39,7 +39,7 @@ class Report:
     #: The report as one HTML page, with its pictures.
     html: str = field(repr=False)
     #: The figures, as `nae-train --json` prints them.
-    figures: dict[str, Any]
+    figures: dict[str, Any] = field(repr=False)
 
     def _repr_html_(self) -> str:
         # In a frame, so that its style does not affect the notebook.

@@ -68,7 +68,9 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
 
     let ssim = ["--energy", "ssim", "--range", "-1,1"];
     calibrate(&ssim).failure().stderr(contains("ssim is for images from 0 to 1, not for --range -1,1"));
-    calibrate(&["--false-positive-rate", "0.001"]).failure().stderr(contains("; 999 would do"));
+    calibrate(&["--false-positive-rate", "0.001"])
+        .failure()
+        .stderr(contains("; 999 would do, or --false-positive-rate 0.005"));
     let sure = ["--false-positive-rate", "0.05", "--confidence", "0.95"];
     calibrate(&sure).success().stdout(contains("rate of 0.05 with a confidence of 0.95, from 200 normal images"));
     // The fifth largest of 200 (Wilks, 1941).
@@ -83,6 +85,10 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
     // One of ours says itself how images are prepared, and is recalibrated.
     let again = ["calibrate", "model.onnx", "normal.npy", "-o", "again.onnx"];
     folder.run(&again).success();
+    // At its own rate, unless another is given.
+    folder.run(&[&again[..], &["--false-positive-rate", "0.05"]].concat()).success();
+    let third = ["calibrate", "again.onnx", "normal.npy", "-o", "third.onnx"];
+    folder.run(&third).success().stdout(contains("for a false-positive rate of 0.05,"));
     folder.run(&[&again[..], &["--range", "0,1"]].concat()).failure().stderr(contains("leave out --range"));
     folder
         .run(&["calibrate", "model.nae", "normal.npy", "-o", "x.onnx"])

@@ -123,6 +123,21 @@ fn heat_maps_are_pictures() {
     assert!(folder.path("maps/0002-a.jpg.png").is_file());
 }
 
+/// The next command would take them for images.
+#[test]
+fn heat_maps_do_not_lie_among_the_images() {
+    let folder = Folder::new();
+    ["shots", "beside"].map(|name| std::fs::create_dir(folder.path(name)).unwrap());
+    std::fs::copy(folder.path("a.png"), folder.path("shots/a.png")).unwrap();
+    for maps in ["shots", "shots/maps/new", "beside/../shots/maps"] {
+        let refused = folder.run(&["score", "model.nae", "shots", "--heat-map", maps]).code(2);
+        refused.stderr(contains(format!("{maps} lies in shots, whose images are scored")));
+    }
+    assert!(!folder.path("shots/maps").exists());
+    folder.run(&["score", "model.nae", "shots", "--heat-map", "shots-maps"]).success();
+    folder.run(&["score", "model.nae", "shots/a.png", "--heat-map", "shots/maps"]).success();
+}
+
 /// Pictures take most of the time, so that the signal comes while one is written.
 #[cfg(unix)]
 #[test]
