@@ -127,7 +127,8 @@ fn heat_maps_are_pictures() {
 #[test]
 fn heat_maps_do_not_lie_among_the_images() {
     let folder = Folder::new();
-    ["shots", "beside"].map(|name| std::fs::create_dir(folder.path(name)).unwrap());
+    std::fs::create_dir(folder.path("shots")).unwrap();
+    std::fs::create_dir(folder.path("beside")).unwrap();
     std::fs::copy(folder.path("a.png"), folder.path("shots/a.png")).unwrap();
     for maps in ["shots", "shots/maps/new", "beside/../shots/maps"] {
         let refused = folder.run(&["score", "model.nae", "shots", "--heat-map", maps]).code(2);
