@@ -194,9 +194,7 @@ impl Request {
             (Some(_), Some(_)) => {
                 Err("time_budget: the updates are given already; leave one of both out".to_owned().into())
             }
-            (Some(time), None) if time == 0.0 => {
-                Err("time_budget: expected more than 0 seconds, found 0".to_owned().into())
-            }
+            (Some(0.0), None) => Err("time_budget: expected more than 0 seconds, found 0".to_owned().into()),
             (Some(time), None) => Ok(Length::Time(seconds("time_budget", time)?)),
         }
     }
