@@ -81,7 +81,7 @@ def test_a_run_is_gone_on_with(tmp_path):
         ({"cells": ["digit-12"]}, "no cell `digit-12`"),
         ({"threads": 0}, "threads: expected 1 or more, found 0"),
         ({"threads": -1}, "threads: expected 1 or more, found -1"),
-        ({"checkpoint_every": -1}, "checkpoint_every: expected seconds, 0 or more, found -1"),
+        ({"checkpoint_every": -1}, "checkpoint_every: expected seconds, from 0 to 1e19, found -1"),
         ({"experiment": "gaussians8", "cells": ["omi"]}, "gaussians8 has none"),
         ({"experiment": "gaussians8", "search": True}, "gaussians8 has nothing to search"),
         ({"experiment": "mnist-ood", "search": True}, "no cell has values to search"),

@@ -182,7 +182,8 @@ def test_a_time_budget_is_kept(readings):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"time_budget": -1.0}, "time_budget: expected seconds, 0 or more, found -1"),
+        ({"time_budget": -1.0}, "time_budget: expected seconds, from 0 to 1e19, found -1"),
+        ({"time_budget": 0}, "time_budget: expected more than 0 seconds, found 0"),
         ({"time_budget": float("nan")}, "time_budget: expected seconds"),
         ({"time_budget": 1.0, **QUICK}, "time_budget: the updates are given already"),
         ({"time_budget": 1.0, "preset": "digits"}, "time_budget: for data of your own"),
