@@ -308,10 +308,10 @@ impl State {
     }
 
     fn write_head(&mut self) -> io::Result<()> {
-        self.generation += 1;
+        let generation = self.generation + 1;
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(MAGIC);
-        head[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        head[16..24].copy_from_slice(&generation.to_le_bytes());
         head[24..32].copy_from_slice(&self.birth.to_le_bytes());
         for (entry, (key, at)) in head[32..].chunks_mut(16).zip(&self.receivers) {
             entry[..4].copy_from_slice(&1u32.to_le_bytes());
@@ -320,7 +320,10 @@ impl State {
         }
         let crc = crc32fast::hash(&head[12..]);
         head[8..12].copy_from_slice(&crc.to_le_bytes());
-        self.write(&head, self.generation % 2 * HEAD as u64)
+        self.write(&head, generation % 2 * HEAD as u64)?;
+        // After an error the next head goes to the same place, and not over the other, which is whole.
+        self.generation = generation;
+        Ok(())
     }
 
     /// Writes `bytes` at an offset of the file and flushes them to the disk.

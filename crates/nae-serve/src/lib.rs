@@ -172,7 +172,11 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
         // Without the lock, they may be those of another service.
-        for folder in ["", "pictures", "learn"].map(|part| folder.join(part)).iter().filter(|_| lock.is_some()) {
+        for folder in ["", "pictures", "learn", "night", "night/learn"]
+            .map(|part| folder.join(part))
+            .iter()
+            .filter(|_| lock.is_some())
+        {
             if let Err(error) = nae_onnx::file::remove_incomplete(folder)
                 && error.kind() != std::io::ErrorKind::NotFound
             {

@@ -445,8 +445,8 @@ impl State {
         self.logged.clear();
     }
 
-    /// Whether to log that the source is in this state: a camera that is gone is tried again 2,880 times a day, each time
-    /// and fails for the same reason.
+    /// Whether to log that the source is in this state: a camera that is gone is tried again 2,880 times a day, and fails
+    /// each time for the same reason.
     fn is_news(&mut self, source: &SourceState) -> bool {
         if self.logged.contains(source) {
             return false;

@@ -119,7 +119,7 @@ fn shown(picture: Option<Bytes>) -> Result<Response, Problem> {
     Ok(typed(kind, picture))
 }
 
-/// The value of `name` in a query, not decoded, since the values in use are numbers.
+/// The value of `name` in a query, not decoded: a caller whose values may have escapes, such as times, decodes them.
 fn query<'a>(request_query: Option<&'a str>, name: &str) -> Option<&'a str> {
     request_query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, v)| v)
 }
