@@ -459,8 +459,8 @@ fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
     for (index, cell) in cells.iter().enumerate() {
         let Some(name) = &cell.pretrained else { continue };
         let is_start = |start: &&Cell| {
-            let of = |cell: &Cell| cell.config.architecture().clone();
-            start.pretrained.is_none() && start.config.method() == MethodKind::Ae && of(start) == of(cell)
+            let fits = start.config.architecture() == cell.config.architecture();
+            fits && start.pretrained.is_none() && start.config.method() == MethodKind::Ae
         };
         let known = || cells[..index].iter().filter(is_start).map(|cell| cell.name.as_str());
         if known().all(|other| other != name) {
